@@ -1,0 +1,18 @@
+"""What every test shares: the search profiles, and the rule for tests that need other programs."""
+
+import os
+import shutil
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("moderate", derandomize=True, deadline=None, max_examples=100)
+settings.register_profile("full", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "moderate"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("tools"):
+        missing = [program for program in marker.args if shutil.which(program) is None]
+        if missing:
+            pytest.skip(f"not installed: {', '.join(missing)}")

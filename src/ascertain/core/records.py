@@ -255,6 +255,8 @@ class ReceiptRecorded(Record, frozen=True, kw_only=True, tag=True):
 
     ``evidence``: "reply", "readback", "absence", "unreadable" or "fence".
     ``as_of``: the time at which the source vouches for what it says, None if it does not.
+    ``claim``: the state that it shows, None where it shows none. ``about``: the action
+    that the source named, where it named one.
     """
 
     stream = Stream.RECEIPT
@@ -266,6 +268,7 @@ class ReceiptRecorded(Record, frozen=True, kw_only=True, tag=True):
     consistency: str = "eventual"
     as_of: int | None = None
     claim: str | None = None
+    about: str | None = None
     reference: str | None = None
     number: int | None = None
     digest: str | None = None

@@ -319,6 +319,7 @@ def test_an_identity_pattern_makes_requests_the_same_one(
     client = provider.client().through(proxy.url)
     client.pay("a-1", payee="Northwind", amount=5)
     client.pay("a-1", payee="Southwind", amount=6)
+    proxy.wait_idle()
     found = [(entry["identity"], entry["occurrence"]) for entry in proxy.entries()]
     assert found == [("a-1", 1), ("a-1", 2)]
 

@@ -232,7 +232,10 @@ class FaultProxy(_Served):
             time.sleep(POLL_S)
 
     def entries(self) -> list[dict[str, object]]:
-        """The journal of fates: one entry for each request that has met its own."""
+        """The journal of fates: one entry for each request that has met its own.
+
+        An entry is written when all is over, a moment after the client has its reply: `wait_idle`.
+        """
         if self._journal is None:
             raise AscertainError("this proxy keeps no journal", fix="Start it with journal=FILE.")
         lines = self._journal.read_text(encoding="utf-8").splitlines()

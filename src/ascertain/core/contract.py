@@ -322,7 +322,7 @@ def _bound_problems(contract: Contract) -> Iterator[tuple[str, str]]:
     if readback.consistency is Consistency.BOUNDED and readback.lag is None:
         yield (
             "a bounded readback has no lag",
-            'Write lag=…, or Consistency.EVENTUAL where the provider promises none.',
+            "Write lag=…, or Consistency.EVENTUAL where the provider promises none.",
         )
     if key.first_result and key.scope is Scope.NONE:
         yield (
@@ -354,8 +354,16 @@ def _bound_problems(contract: Contract) -> Iterator[tuple[str, str]]:
 
 def _durations(contract: Contract) -> Iterator[tuple[str, int | None]]:
     for part in ("key", "readback", "in_flight", "retention", "observation"):
-        for field in ("retention", "lag", "after_release", "after_close", "records",
-                      "longest_replay", "first", "longest"):
+        for field in (
+            "retention",
+            "lag",
+            "after_release",
+            "after_close",
+            "records",
+            "longest_replay",
+            "first",
+            "longest",
+        ):
             value = getattr(getattr(contract, part), field, None)
             yield f"{part}.{field}", value
     yield "skew", contract.skew

@@ -52,9 +52,7 @@ class Row:
 
 
 def _row(name: str, decision: Decision, reason: str, **when: Any) -> Row:
-    known = {
-        fact: value if isinstance(value, tuple) else (value,) for fact, value in when.items()
-    }
+    known = {fact: value if isinstance(value, tuple) else (value,) for fact, value in when.items()}
     return Row(name, decision, reason, {fact: known[fact] for fact in DOMAINS if fact in known})
 
 
@@ -106,8 +104,10 @@ def _contradictions() -> Iterator[Row]:
 
 
 def _compensations() -> Iterator[Row]:
-    proved = ({"finding": APPLIED, "effects": (Effects.ONE, Effects.DENIED)},
-              {"finding": F.CONFLICT, "effects": SOME})
+    proved = (
+        {"finding": APPLIED, "effects": (Effects.ONE, Effects.DENIED)},
+        {"finding": F.CONFLICT, "effects": SOME},
+    )
     for which, when in zip(("applied", "conflict"), proved, strict=True):
         yield from _verify(
             f"compensation-open/{which}",
@@ -144,7 +144,9 @@ def _compensations() -> Iterator[Row]:
 def _unearned(which: str, finding: Any, effects: Effects) -> Iterator[Row]:
     """Surplus effects, or one under an explicit deny, without a compensation so far."""
     when: dict[str, Any] = {
-        "finding": finding, "effects": effects, "compensation": Compensation.NONE
+        "finding": finding,
+        "effects": effects,
+        "compensation": Compensation.NONE,
     }
     ready = when | {"settled": True, "sources": True, "exact": True, "compensator": True}
     yield _row(
@@ -197,16 +199,35 @@ def _unearned(which: str, finding: Any, effects: Effects) -> Iterator[Row]:
 def _open_cuts() -> Iterator[Row]:
     """Cuts that are not closed, and the conflicts that nothing above resolves."""
     groups: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("one", {"finding": STANDING, "effects": Effects.ONE,
-                 "compensation": Compensation.NONE}),
-        ("reversed", {"finding": F.APPLIED_REVERSED, "effects": Effects.ONE,
-                      "compensation": (Compensation.NONE, Compensation.APPLIED)}),
-        ("reversed-denied", {"finding": F.APPLIED_REVERSED, "effects": Effects.DENIED,
-                             "compensation": Compensation.NONE}),
-        ("none", {"finding": WITHOUT_EFFECT, "effects": Effects.NONE,
-                  "compensation": Compensation.NONE}),
-        ("conflict", {"finding": F.CONFLICT, "effects": (Effects.NONE, Effects.ONE),
-                      "compensation": Compensation.NONE}),
+        ("one", {"finding": STANDING, "effects": Effects.ONE, "compensation": Compensation.NONE}),
+        (
+            "reversed",
+            {
+                "finding": F.APPLIED_REVERSED,
+                "effects": Effects.ONE,
+                "compensation": (Compensation.NONE, Compensation.APPLIED),
+            },
+        ),
+        (
+            "reversed-denied",
+            {
+                "finding": F.APPLIED_REVERSED,
+                "effects": Effects.DENIED,
+                "compensation": Compensation.NONE,
+            },
+        ),
+        (
+            "none",
+            {"finding": WITHOUT_EFFECT, "effects": Effects.NONE, "compensation": Compensation.NONE},
+        ),
+        (
+            "conflict",
+            {
+                "finding": F.CONFLICT,
+                "effects": (Effects.NONE, Effects.ONE),
+                "compensation": Compensation.NONE,
+            },
+        ),
     )
     for name, when in groups:
         yield from _verify(
@@ -230,103 +251,229 @@ def _applied() -> Iterator[Row]:
     closed: dict[str, Any] = {"closure": Closure.CLOSED, "effects": Effects.ONE}
     none = {"compensation": Compensation.NONE}
     undone = "the effect happened and was undone later: closed, and what needs it is broken"
-    yield _row("applied/reversed", Decision.ADOPT, undone, finding=F.APPLIED_REVERSED,
-               compensation=(Compensation.NONE, Compensation.APPLIED), **closed)
-    yield _row("applied/reversed-denied", Decision.ADOPT, undone, closure=Closure.CLOSED,
-               finding=F.APPLIED_REVERSED, effects=Effects.DENIED, **none)
-    yield _row("applied/final", Decision.ADOPT,
-               "the effect happened once, as intended, with the evidence asked for",
-               finding=F.APPLIED_FINAL, **closed, **none)
-    yield from _verify("applied/short", "the effect is there, the evidence asked for is not",
-                       "the effect is there and the evidence asked for cannot be had",
-                       finding=F.APPLIED_SHORT, **closed, **none)
-    yield from _verify("applied/provisional",
-                       "the effect has not reached the transition that counts: look again",
-                       "the effect never reached the transition that counts",
-                       finding=F.APPLIED_PROVISIONAL, **closed, **none)
+    yield _row(
+        "applied/reversed",
+        Decision.ADOPT,
+        undone,
+        finding=F.APPLIED_REVERSED,
+        compensation=(Compensation.NONE, Compensation.APPLIED),
+        **closed,
+    )
+    yield _row(
+        "applied/reversed-denied",
+        Decision.ADOPT,
+        undone,
+        closure=Closure.CLOSED,
+        finding=F.APPLIED_REVERSED,
+        effects=Effects.DENIED,
+        **none,
+    )
+    yield _row(
+        "applied/final",
+        Decision.ADOPT,
+        "the effect happened once, as intended, with the evidence asked for",
+        finding=F.APPLIED_FINAL,
+        **closed,
+        **none,
+    )
+    yield from _verify(
+        "applied/short",
+        "the effect is there, the evidence asked for is not",
+        "the effect is there and the evidence asked for cannot be had",
+        finding=F.APPLIED_SHORT,
+        **closed,
+        **none,
+    )
+    yield from _verify(
+        "applied/provisional",
+        "the effect has not reached the transition that counts: look again",
+        "the effect never reached the transition that counts",
+        finding=F.APPLIED_PROVISIONAL,
+        **closed,
+        **none,
+    )
 
 
 CLEAR: dict[str, Any] = {
-    "closure": Closure.CLOSED, "effects": Effects.NONE, "compensation": Compensation.NONE
+    "closure": Closure.CLOSED,
+    "effects": Effects.NONE,
+    "compensation": Compensation.NONE,
 }
 
 
 def _without_effect() -> Iterator[Row]:
-    yield _row("rejected", Decision.ADOPT,
-               "the provider refused for good: nothing is sent again under this action",
-               finding=F.REJECTED, **CLEAR)
-    yield _row("not-applied/sealed", Decision.REAUTHORISE,
-               "it did not happen and cannot any more: a new intent needs a new action id",
-               finding=F.NOT_APPLIED_SEALED, **CLEAR)
+    yield _row(
+        "rejected",
+        Decision.ADOPT,
+        "the provider refused for good: nothing is sent again under this action",
+        finding=F.REJECTED,
+        **CLEAR,
+    )
+    yield _row(
+        "not-applied/sealed",
+        Decision.REAUTHORISE,
+        "it did not happen and cannot any more: a new intent needs a new action id",
+        finding=F.NOT_APPLIED_SEALED,
+        **CLEAR,
+    )
     absent = CLEAR | {"finding": F.NOT_APPLIED}
-    yield from _verify("not-applied/needs-open", "an action that it needs is unresolved",
-                       "an action that it needs cannot be resolved", needs=Needs.OPEN, **absent)
-    yield _row("not-applied/needs-broken", Decision.REAUTHORISE,
-               "an action that it needs did not happen, or was undone", needs=Needs.BROKEN,
-               **absent)
+    yield from _verify(
+        "not-applied/needs-open",
+        "an action that it needs is unresolved",
+        "an action that it needs cannot be resolved",
+        needs=Needs.OPEN,
+        **absent,
+    )
+    yield _row(
+        "not-applied/needs-broken",
+        Decision.REAUTHORISE,
+        "an action that it needs did not happen, or was undone",
+        needs=Needs.BROKEN,
+        **absent,
+    )
     absent = absent | {"needs": Needs.MET}
-    yield _row("not-applied/authority-lapsed", Decision.REAUTHORISE,
-               "it did not happen, and nothing allows it now", authority=False, **absent)
-    yield _row("not-applied/continue-lapsed", Decision.REAUTHORISE,
-               "it did not happen, and the capability to continue has lapsed",
-               authority=True, proceed=False, **absent)
+    yield _row(
+        "not-applied/authority-lapsed",
+        Decision.REAUTHORISE,
+        "it did not happen, and nothing allows it now",
+        authority=False,
+        **absent,
+    )
+    yield _row(
+        "not-applied/continue-lapsed",
+        Decision.REAUTHORISE,
+        "it did not happen, and the capability to continue has lapsed",
+        authority=True,
+        proceed=False,
+        **absent,
+    )
     absent = absent | {"authority": True, "proceed": True}
-    yield _row("not-applied/precondition-broken", Decision.REAUTHORISE,
-               "it did not happen, and what it depended on has changed",
-               preconditions=Preconditions.BROKEN, **absent)
-    yield from _verify("not-applied/precondition-unverified",
-                       "it did not happen; look first whether its preconditions still hold",
-                       "it did not happen, and its preconditions cannot be verified",
-                       preconditions=Preconditions.UNVERIFIED, **absent)
+    yield _row(
+        "not-applied/precondition-broken",
+        Decision.REAUTHORISE,
+        "it did not happen, and what it depended on has changed",
+        preconditions=Preconditions.BROKEN,
+        **absent,
+    )
+    yield from _verify(
+        "not-applied/precondition-unverified",
+        "it did not happen; look first whether its preconditions still hold",
+        "it did not happen, and its preconditions cannot be verified",
+        preconditions=Preconditions.UNVERIFIED,
+        **absent,
+    )
     absent = absent | {"preconditions": Preconditions.HOLD}
-    yield _row("not-applied/attempts-used", Decision.QUARANTINE,
-               "it did not happen, and no attempt is left", attempts_left=False, **absent)
-    yield _row("not-applied/execute", Decision.EXECUTE,
-               "it did not happen, it is allowed now, and its preconditions hold",
-               attempts_left=True, breaker_open=False, **absent)
-    yield from _verify("not-applied/breaker-open",
-                       "it may run again when the breaker closes",
-                       "the breaker stays open and no look is left",
-                       attempts_left=True, breaker_open=True, **absent)
+    yield _row(
+        "not-applied/attempts-used",
+        Decision.QUARANTINE,
+        "it did not happen, and no attempt is left",
+        attempts_left=False,
+        **absent,
+    )
+    yield _row(
+        "not-applied/execute",
+        Decision.EXECUTE,
+        "it did not happen, it is allowed now, and its preconditions hold",
+        attempts_left=True,
+        breaker_open=False,
+        **absent,
+    )
+    yield from _verify(
+        "not-applied/breaker-open",
+        "it may run again when the breaker closes",
+        "the breaker stays open and no look is left",
+        attempts_left=True,
+        breaker_open=True,
+        **absent,
+    )
 
 
 def _unknown() -> Iterator[Row]:
     unknown = CLEAR | {"finding": F.UNKNOWN}
-    yield _row("unknown/verify", Decision.VERIFY,
-               "it is not known whether it happened, and there is more to learn",
-               more=True, observe=True, **unknown)
-    yield _row("unknown/verify/unobserved", Decision.REAUTHORISE,
-               "it is not known whether it happened, and the capability to observe has lapsed",
-               more=True, observe=False, **unknown)
+    yield _row(
+        "unknown/verify",
+        Decision.VERIFY,
+        "it is not known whether it happened, and there is more to learn",
+        more=True,
+        observe=True,
+        **unknown,
+    )
+    yield _row(
+        "unknown/verify/unobserved",
+        Decision.REAUTHORISE,
+        "it is not known whether it happened, and the capability to observe has lapsed",
+        more=True,
+        observe=False,
+        **unknown,
+    )
     unknown = unknown | {"more": False}
-    yield _row("unknown/authority-lapsed", Decision.REAUTHORISE,
-               "it is not known whether it happened, and nothing allows another attempt",
-               authority=False, **unknown)
-    yield _row("unknown/continue-lapsed", Decision.REAUTHORISE,
-               "it is not known whether it happened, and the capability to continue has lapsed",
-               authority=True, proceed=False, **unknown)
+    yield _row(
+        "unknown/authority-lapsed",
+        Decision.REAUTHORISE,
+        "it is not known whether it happened, and nothing allows another attempt",
+        authority=False,
+        **unknown,
+    )
+    yield _row(
+        "unknown/continue-lapsed",
+        Decision.REAUTHORISE,
+        "it is not known whether it happened, and the capability to continue has lapsed",
+        authority=True,
+        proceed=False,
+        **unknown,
+    )
     unknown = unknown | {"authority": True, "proceed": True}
     stops: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("no-safe-replay", "nothing more can be learnt and no replay is safe",
-         {"replay": False}),
-        ("precondition", "a replay would be safe, but its preconditions do not hold",
-         {"replay": True, "preconditions": (Preconditions.BROKEN, Preconditions.UNVERIFIED)}),
-        ("needs", "a replay would be safe, but what it needs is not there",
-         {"replay": True, "preconditions": Preconditions.HOLD,
-          "needs": (Needs.OPEN, Needs.BROKEN)}),
-        ("attempts-used", "a replay would be safe, but no attempt is left",
-         {"replay": True, "preconditions": Preconditions.HOLD, "needs": Needs.MET,
-          "attempts_left": False}),
-        ("breaker-open", "a replay would be safe, but the breaker stays open",
-         {"replay": True, "preconditions": Preconditions.HOLD, "needs": Needs.MET,
-          "attempts_left": True, "breaker_open": True}),
+        ("no-safe-replay", "nothing more can be learnt and no replay is safe", {"replay": False}),
+        (
+            "precondition",
+            "a replay would be safe, but its preconditions do not hold",
+            {"replay": True, "preconditions": (Preconditions.BROKEN, Preconditions.UNVERIFIED)},
+        ),
+        (
+            "needs",
+            "a replay would be safe, but what it needs is not there",
+            {
+                "replay": True,
+                "preconditions": Preconditions.HOLD,
+                "needs": (Needs.OPEN, Needs.BROKEN),
+            },
+        ),
+        (
+            "attempts-used",
+            "a replay would be safe, but no attempt is left",
+            {
+                "replay": True,
+                "preconditions": Preconditions.HOLD,
+                "needs": Needs.MET,
+                "attempts_left": False,
+            },
+        ),
+        (
+            "breaker-open",
+            "a replay would be safe, but the breaker stays open",
+            {
+                "replay": True,
+                "preconditions": Preconditions.HOLD,
+                "needs": Needs.MET,
+                "attempts_left": True,
+                "breaker_open": True,
+            },
+        ),
     )
     for name, reason, when in stops:
         yield _row(f"unknown/{name}", Decision.QUARANTINE, reason, **unknown, **when)
-    yield _row("unknown/replay", Decision.EXECUTE,
-               "sending the same key and bytes returns the first result, whatever it was",
-               replay=True, preconditions=Preconditions.HOLD, needs=Needs.MET,
-               attempts_left=True, breaker_open=False, **unknown)
+    yield _row(
+        "unknown/replay",
+        Decision.EXECUTE,
+        "sending the same key and bytes returns the first result, whatever it was",
+        replay=True,
+        preconditions=Preconditions.HOLD,
+        needs=Needs.MET,
+        attempts_left=True,
+        breaker_open=False,
+        **unknown,
+    )
 
 
 TABLE: tuple[Row, ...] = (

@@ -433,9 +433,7 @@ def _seen_after(view: View, denial: Entry) -> bool:
     )
 
 
-def _unsettled(
-    view: View, contract: Contract, absent: _Absent, effects: int
-) -> tuple[int, ...]:
+def _unsettled(view: View, contract: Contract, absent: _Absent, effects: int) -> tuple[int, ...]:
     """Attempts that could still make a further effect beside the ``effects`` known."""
     if contract.key.first_result and _one_key(view) and effects == 1:
         return ()
@@ -493,9 +491,7 @@ def _without_effects(
     evidence = tuple(digest for _, digest in absent.none.values())
     sealed = bool(view.seals)
     kind = next(
-        kind
-        for kind in (Absence.SEALED, Absence.GONE_AND_SEEN, Absence.TOLD)
-        if kind in kinds
+        kind for kind in (Absence.SEALED, Absence.GONE_AND_SEEN, Absence.TOLD) if kind in kinds
     )
     texts = {
         Absence.SEALED: "its fence is sealed, and every attempt was conditional on that fence",
@@ -514,9 +510,7 @@ def _unreleased(verdict: Verdict, view: View, cut: Cut) -> Verdict:
     if view.seals:
         text = "its fence is sealed, and it was never released"
         argument = Argument(Absence.SEALED, text, (view.seals[-1].digest,))
-        return verdict._replace(
-            finding=Finding.NOT_APPLIED_SEALED, argument=argument, reason=text
-        )
+        return verdict._replace(finding=Finding.NOT_APPLIED_SEALED, argument=argument, reason=text)
     intent = view.intent
     known = intent is not None and intent.incarnation == cut.sources.incarnation
     if cut.sources.complete and known:

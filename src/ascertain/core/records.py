@@ -136,7 +136,11 @@ class CapabilityGranted(Record, frozen=True, kw_only=True, tag=True):
 
 
 class PreconditionObserved(Record, frozen=True, kw_only=True, tag=True):
-    """A versioned fact about the world. ``holds``: "hold", "broken" or "unverified"."""
+    """A versioned fact about the world that was asked for.
+
+    ``version``: the one asked for; ``found``: the one that was there, where it differs.
+    ``holds``: "hold", "broken" or "unverified".
+    """
 
     stream = Stream.STATE
 
@@ -146,6 +150,7 @@ class PreconditionObserved(Record, frozen=True, kw_only=True, tag=True):
     source: str
     observed_at: int
     holds: str
+    found: str | None = None
     fresh_for: int | None = None
     value_digest: str | None = None
     guard: bool = False
@@ -397,6 +402,13 @@ class Chain:
         self.digest = digest
         self.entries.append(entry)
         return entry
+
+    def copy(self) -> Chain:
+        """The same chain so far, to be continued in another way."""
+        other = Chain(self.lineage, self.position, self.digest)
+        other.base = self.base
+        other.entries = list(self.entries)
+        return other
 
 
 def read_entry(raw: bytes) -> Entry:

@@ -1,0 +1,394 @@
+"""The journal on one SQLite file (DESIGN 10).
+
+Write-ahead log with ``synchronous=FULL`` (``EXTRA`` while the log is switched on, so
+that the directory entry is durable too). Many processes may share the file; each has
+one writer, which shares commits among its threads and coroutines.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ascertain.core.cut import Sources
+from ascertain.core.records import Chain, Entry, read_entry
+from ascertain.errors import PositionTaken, StaleEpoch
+
+from . import ActionRow, OutboxRow, StoredCertificate, Transaction
+from .sidecar import Sidecar
+from .sqlite_file import connect, prepare
+from .writer import SharedWriter, unavailable
+
+T = TypeVar("T")
+
+_FIXED = ("action_id", "root_id", "type", "contract", "fingerprint", "created_at")
+_CHANGING = (
+    "finding", "level", "compensation", "decision", "epoch", "holder", "lease_until", "attempts",
+    "changed_at", "next_at", "open",
+)  # fmt: skip
+_COLUMNS = (*_FIXED, *_CHANGING, "position", "head", "parent", "number")
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM action"
+_INSERT = (
+    f"INSERT INTO action ({', '.join(_COLUMNS[:-1])}) "
+    f"VALUES ({', '.join('?' * (len(_COLUMNS) - 1))})"
+)
+_SET = ", ".join(f"{name} = ?" for name in _CHANGING)
+_ADVANCE_ROOT = (
+    f"UPDATE action SET {_SET}, position = ?, head = ? "
+    "WHERE number = ? AND epoch = ? AND position = ?"
+)
+_ADVANCE = f"UPDATE action SET {_SET} WHERE number = ? AND epoch = ?"
+_HEAD = "UPDATE action SET position = ?, head = ? WHERE number = ? AND position = ?"
+_DUE = (
+    "UPDATE action SET finding = ?, level = ?, open = ?, next_at = ?, changed_at = ? "
+    "WHERE number = ?"
+)
+_RECORD = "INSERT INTO record (lineage, position, body) VALUES (?, ?, ?)"
+
+_insert_values = attrgetter(*_COLUMNS[:-1])
+_changing_values = attrgetter(*_CHANGING)
+
+
+def _row(values: tuple[Any, ...]) -> ActionRow:
+    row = ActionRow(**dict(zip(_COLUMNS, values, strict=True)))
+    row.open = bool(row.open)
+    return row
+
+
+class _Read:
+    """Reads over one connection."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+
+    def action(self, action_id: str) -> ActionRow | None:
+        found = self.conn.execute(f"{_SELECT} WHERE action_id = ?", (action_id,)).fetchone()
+        return None if found is None else _row(found)
+
+    def entries(self, root_id: str) -> list[Entry]:
+        rows = self.conn.execute(
+            "SELECT body FROM record WHERE lineage = (SELECT number FROM action "
+            "WHERE action_id = ?) ORDER BY position",
+            (root_id,),
+        )
+        return [read_entry(body) for (body,) in rows.fetchall()]
+
+    def lineage(self, root_id: str) -> list[ActionRow]:
+        root = self.action(root_id)
+        if root is None:
+            return []
+        rows = self.conn.execute(
+            f"{_SELECT} WHERE parent = ? ORDER BY number", (root.number,)
+        )
+        return [root, *(_row(found) for found in rows.fetchall())]
+
+
+class _Transaction(_Read):
+    """One work's writes. ``last``: the newest record written, for the witness."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        super().__init__(conn)
+        self.last: tuple[int, str] | None = None
+
+    def create(self, row: ActionRow, chain: Chain) -> None:
+        if row.parent is None:
+            row.position, row.head = chain.position, chain.digest
+        try:
+            cursor = self.conn.execute(_INSERT, _insert_values(row))
+        except sqlite3.IntegrityError:
+            raise PositionTaken(f"action {row.action_id!r} is known already") from None
+        row.number = cursor.lastrowid or 0
+        if row.parent is not None:
+            self._move_head(row.parent, chain)
+        self._insert(row.parent or row.number, chain)
+
+    def advance(self, row: ActionRow, chain: Chain, *, epoch: int) -> None:
+        values = _changing_values(row)
+        if row.parent is None:
+            place = (chain.position, chain.digest, row.number, epoch, chain.base)
+            changed = self.conn.execute(_ADVANCE_ROOT, (*values, *place)).rowcount
+        else:
+            changed = self.conn.execute(_ADVANCE, (*values, row.number, epoch)).rowcount
+        if changed != 1:
+            raise self._lost(row, epoch)
+        if row.parent is None:
+            row.position, row.head = chain.position, chain.digest
+        else:
+            self._move_head(row.parent, chain)
+        self._insert(row.parent or row.number, chain)
+
+    def _lost(self, row: ActionRow, epoch: int) -> PositionTaken | StaleEpoch:
+        now = self.action(row.action_id)
+        if now is not None and now.epoch == epoch:
+            return PositionTaken(f"lineage {row.root_id!r} has moved on")
+        return StaleEpoch(
+            f"action {row.action_id!r} is driven by somebody else",
+            fix="Its outcome is being found out; read it with `ascertain show`.",
+        )
+
+    def append(self, chain: Chain, row: ActionRow) -> None:
+        self._move_head(row.parent or row.number, chain)
+        self._insert(row.parent or row.number, chain)
+        due = (row.finding, row.level, int(row.open), row.next_at, row.changed_at, row.number)
+        self.conn.execute(_DUE, due)
+
+    def _move_head(self, lineage: int, chain: Chain) -> None:
+        """Compare and append: the lineage's head moves only from where the chain began."""
+        place = (chain.position, chain.digest, lineage, chain.base)
+        if self.conn.execute(_HEAD, place).rowcount != 1:
+            raise PositionTaken(f"lineage {chain.lineage!r} has moved on")
+
+    def _insert(self, lineage: int, chain: Chain) -> None:
+        entries = chain.entries
+        if not entries:
+            return
+        rows = [(lineage, entry.position, entry.raw) for entry in entries]
+        if len(rows) > 1:
+            self.conn.executemany(_RECORD, rows[:-1])
+        cursor = self.conn.execute(_RECORD, rows[-1])
+        self.last = (cursor.lastrowid or 0, entries[-1].digest)
+
+    def reserve(self, decision_id: str, action_id: str, uses: int) -> bool:
+        rows = self.conn.execute(
+            "SELECT action_id FROM reservation WHERE decision_id = ?", (decision_id,)
+        ).fetchall()
+        if (action_id,) in rows:
+            return True
+        if len(rows) >= uses:
+            return False
+        self.conn.execute("INSERT INTO reservation VALUES (?, ?)", (decision_id, action_id))
+        return True
+
+    def emit(self, row: ActionRow, position: int, topic: str, body: str) -> None:
+        values = (row.parent or row.number, position, topic, body)
+        self.conn.execute(
+            "INSERT INTO outbox (lineage, position, topic, body) VALUES (?, ?, ?, ?)", values
+        )
+
+    def keep_certificate(self, certificate: StoredCertificate) -> None:
+        self.conn.execute(
+            "INSERT OR IGNORE INTO certificate SELECT ?, number, ?, ?, ?, ? "
+            "FROM action WHERE action_id = ?",
+            (
+                certificate.digest, certificate.action_id, certificate.position,
+                certificate.form, certificate.body, certificate.root_id,
+            ),  # fmt: skip
+        )
+
+
+class SqliteJournal:
+    """The Journal protocol over one SQLite file. See the module.
+
+    ``path``: the database file; what stands beside it (keyring, witness, locks) is in
+    the folder ``<path>.ascertain``. Raises JournalError kinds when it cannot be used.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True, read_only: bool = False) -> None:
+        self.path = path
+        self.url = f"sqlite://{path}"
+        self.read_only = read_only
+        self.sidecar: Sidecar = prepare(path, create=create, read_only=read_only)
+        self._newest: tuple[int, str] | None = None
+        self._readers = threading.Lock()
+        self._reading: sqlite3.Connection | None = None
+        self._writer = SharedWriter(
+            lambda: connect(path, read_only=read_only),
+            committed=self._committed,
+            before_fork=self._close_reader,
+        )
+
+    @property
+    def sources(self) -> Sources:
+        """Complete while the incarnation is the one that the witness knows."""
+        return Sources(True, self.sidecar.incarnation)
+
+    # -- writing --------------------------------------------------------------------------
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """See the protocol."""
+        return self._writer.submit(lambda conn: self._run(conn, work))
+
+    def transact_async(self, work: Callable[[Transaction], T]) -> Awaitable[T]:
+        """See the protocol."""
+        return self._writer.submit_async(lambda conn: self._run(conn, work))
+
+    def _run(self, conn: sqlite3.Connection, work: Callable[[Transaction], T]) -> T:
+        transaction = _Transaction(conn)
+        result = work(transaction)
+        if transaction.last is not None:
+            self._newest = transaction.last
+        return result
+
+    def _committed(self, conn: sqlite3.Connection) -> None:
+        newest = self._newest
+        if newest is not None:
+            self.sidecar.witness_record(*newest)
+
+    # -- reading --------------------------------------------------------------------------
+
+    @contextmanager
+    def _reader(self) -> Iterator[_Read]:
+        with self._readers:
+            if self._reading is None:
+                self._reading = connect(self.path, read_only=True)
+            try:
+                yield _Read(self._reading)
+            except sqlite3.Error as error:
+                raise unavailable(error) from error
+
+    def _close_reader(self) -> None:
+        with self._readers:
+            if self._reading is not None:
+                self._reading.close()
+                self._reading = None
+
+    def action(self, action_id: str) -> ActionRow | None:
+        """See the protocol."""
+        with self._reader() as read:
+            return read.action(action_id)
+
+    def entries(self, root_id: str) -> list[Entry]:
+        """See the protocol."""
+        with self._reader() as read:
+            return read.entries(root_id)
+
+    def lineage(self, root_id: str) -> list[ActionRow]:
+        """See the protocol."""
+        with self._reader() as read:
+            return read.lineage(root_id)
+
+    def epoch(self, action_id: str) -> int:
+        """See the protocol."""
+        found = self._rows("SELECT epoch FROM action WHERE action_id = ?", action_id)
+        return int(found[0][0]) if found else 0
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._reader() as read:
+            return read.conn.execute(sql, values).fetchall()
+
+    def open_actions(self, *, before: int | None = None, most: int = 1000) -> list[ActionRow]:
+        """See the protocol."""
+        limit = 2**62 if before is None else before
+        sql = f"{_SELECT} WHERE open = 1 AND next_at <= ? ORDER BY next_at LIMIT ?"
+        return [_row(found) for found in self._rows(sql, limit, most)]
+
+    def actions(
+        self,
+        *,
+        finding: tuple[str, ...] = (),
+        type: str | None = None,
+        changed_before: int | None = None,
+        open: bool | None = None,
+        most: int = 1000,
+    ) -> list[ActionRow]:
+        """See the protocol."""
+        where: list[str] = []
+        values: list[Any] = []
+        if finding:
+            where.append(f"finding IN ({', '.join('?' * len(finding))})")
+            values.extend(finding)
+        for column, test, value in (
+            ("type", "=", type),
+            ("changed_at", "<", changed_before),
+            ("open", "=", None if open is None else int(open)),
+        ):
+            if value is not None:
+                where.append(f"{column} {test} ?")
+                values.append(value)
+        clause = f" WHERE {' AND '.join(where)}" if where else ""
+        sql = f"{_SELECT}{clause} ORDER BY changed_at DESC, number DESC LIMIT ?"
+        return [_row(found) for found in self._rows(sql, *values, most)]
+
+    def counts(self) -> dict[str, int]:
+        """See the protocol."""
+        rows = self._rows("SELECT finding, count(*) FROM action GROUP BY finding")
+        (opened,) = self._rows("SELECT count(*) FROM action WHERE open = 1")
+        return {**{str(name): int(count) for name, count in rows}, "open": int(opened[0])}
+
+    def certificates(self, action_id: str) -> list[StoredCertificate]:
+        """See the protocol."""
+        rows = self._rows(
+            "SELECT c.digest, c.action_id, a.action_id, c.position, c.form, c.body "
+            "FROM certificate c JOIN action a ON a.number = c.lineage "
+            "WHERE c.action_id = ? ORDER BY c.position",
+            action_id,
+        )
+        names = ("digest", "action_id", "root_id", "position", "form", "body")
+        return [StoredCertificate(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def outbox(self, *, most: int = 1000) -> list[OutboxRow]:
+        """See the protocol."""
+        rows = self._rows(
+            "SELECT o.number, a.action_id, o.position, o.topic, o.body, o.delivered "
+            "FROM outbox o JOIN action a ON a.number = o.lineage "
+            "WHERE o.delivered IS NULL ORDER BY o.number LIMIT ?",
+            most,
+        )
+        names = ("number", "root_id", "position", "topic", "body", "delivered")
+        return [OutboxRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def roots(self) -> Iterator[str]:
+        """See the protocol."""
+        after = 0
+        while True:
+            rows = self._rows(
+                "SELECT number, action_id FROM action WHERE parent IS NULL AND number > ? "
+                "ORDER BY number LIMIT 500",
+                after,
+            )
+            if not rows:
+                return
+            yield from (str(name) for _, name in rows)
+            after = int(rows[-1][0])
+
+    # -- contracts and projections ----------------------------------------------------------
+
+    def keep_contract(self, digest: str, body: bytes) -> None:
+        """See the protocol."""
+        if self.contract(digest) is None:
+            self._writer.submit(
+                lambda conn: conn.execute(
+                    "INSERT OR IGNORE INTO contract VALUES (?, ?)", (digest, body)
+                ).close()
+            )
+
+    def contract(self, digest: str) -> bytes | None:
+        """See the protocol."""
+        found = self._rows("SELECT body FROM contract WHERE digest = ?", digest)
+        return bytes(found[0][0]) if found else None
+
+    def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
+        """See the protocol. One transaction for each lineage; safe to interrupt and repeat."""
+        count = 0
+        for (lineage,) in self._rows("SELECT lineage FROM record WHERE position = 1"):
+            bodies = self._rows(
+                "SELECT body FROM record WHERE lineage = ? ORDER BY position", lineage
+            )
+            made = make([read_entry(body) for (body,) in bodies])
+            self._writer.submit(partial(_replace, lineage=lineage, rows=made))
+            count += len(made)
+        return count
+
+    def close(self) -> None:
+        """See the protocol."""
+        self._writer.close()
+        self._close_reader()
+        self.sidecar.close()
+
+
+def _replace(conn: sqlite3.Connection, lineage: int, rows: list[ActionRow]) -> None:
+    """The rows of one lineage, made again; the root keeps the lineage's number."""
+    conn.execute("DELETE FROM action WHERE number = ? OR parent = ?", (lineage, lineage))
+    columns = ", ".join((*_COLUMNS[:-2], "parent", "number"))
+    marks = ", ".join("?" * len(_COLUMNS))
+    for row in rows:
+        root = row.action_id == row.root_id
+        row.parent = None if root else lineage
+        values = (*_insert_values(row), lineage if root else None)
+        conn.execute(f"INSERT INTO action ({columns}) VALUES ({marks})", values)

@@ -1,0 +1,185 @@
+"""Opening a journal's SQLite file: pragmas, migrations and refusals (DESIGN 10)."""
+
+from __future__ import annotations
+
+import sqlite3
+from importlib import resources
+from pathlib import Path
+
+from ascertain.errors import (
+    ChainBroken,
+    IncarnationChanged,
+    JournalUnavailable,
+    NotAJournal,
+    SchemaTooNew,
+)
+
+from .sidecar import Sidecar
+from .writer import unavailable
+
+APPLICATION_ID = 0x41736372
+"""Marks the file as a journal of ours (``PRAGMA application_id``)."""
+
+BUSY_MS = 30_000
+
+
+def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """A connection as the writer and the reader want it. Raises JournalError kinds."""
+    mode = "ro" if read_only else "rw"
+    try:
+        conn = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_MS / 1000,
+            cached_statements=256,
+        )
+        conn.execute("PRAGMA synchronous = FULL")
+        conn.execute("PRAGMA cache_size = -16000")
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    return conn
+
+
+def prepare(path: Path, *, create: bool, read_only: bool) -> Sidecar:
+    """Create or check the file and what stands beside it; the latter is returned.
+
+    Raises NotAJournal, SchemaTooNew, KeyringMissing, IncarnationChanged or
+    JournalUnavailable. Nothing is changed when it raises, but for a new, empty file.
+    """
+    fresh = not path.exists() or path.stat().st_size == 0
+    if fresh and (read_only or not create):
+        raise JournalUnavailable(
+            f"there is no journal at {path}",
+            fix="Check the path; `ascertain.open(path)` and the first action make a new one.",
+        )
+    if fresh:
+        _make(path)
+    conn = connect(path, read_only=read_only)
+    try:
+        incarnation = _check(conn, path, read_only=read_only)
+        used = conn.execute("SELECT number FROM record ORDER BY number DESC LIMIT 1").fetchone()
+        sidecar = Sidecar(path, incarnation, used=used is not None, read_only=read_only)
+        _compare(conn, path, sidecar)
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    finally:
+        conn.close()
+    return sidecar
+
+
+def _make(path: Path) -> None:
+    """A new, empty file; the directory must be there."""
+    try:
+        conn = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS / 1000)
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    try:
+        # EXTRA makes the directory entry durable before the log takes over: with WAL alone
+        # the schema can be lost under a strict directory model.
+        conn.execute("PRAGMA synchronous = EXTRA")
+        conn.execute("BEGIN EXCLUSIVE")
+        known = conn.execute("PRAGMA user_version").fetchone()[0]
+        if not known:
+            conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute("COMMIT")
+        conn.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.Error as error:
+        raise unavailable(error) from error
+    finally:
+        conn.close()
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Numbered SQL files, in order: (number, text)."""
+    folder = resources.files("ascertain.journal") / "sql"
+    files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
+    return [(int(name[:4]), (folder / name).read_text(encoding="utf-8")) for name in files]
+
+
+def _check(conn: sqlite3.Connection, path: Path, *, read_only: bool) -> str:
+    """Is it a journal of ours, not newer than this code? Migrate it; its incarnation."""
+    try:
+        mark = conn.execute("PRAGMA application_id").fetchone()[0]
+        version = conn.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            raise
+        raise _not_ours(path) from None
+    if mark != APPLICATION_ID:
+        raise _not_ours(path)
+    known = migrations()
+    newest = known[-1][0]
+    if version > newest:
+        raise SchemaTooNew(
+            f"{path} has schema {version}; this version knows {newest}",
+            fix="Upgrade ascertain; nothing was read or changed.",
+        )
+    if version < newest and read_only:
+        raise JournalUnavailable(
+            f"{path} has schema {version} and needs {newest}",
+            fix="Open it once for writing, so that it is migrated.",
+        )
+    for number, text in known[version:]:
+        _migrate(conn, number, text)
+    return str(conn.execute("SELECT value FROM meta WHERE name = 'incarnation'").fetchone()[0])
+
+
+def _migrate(conn: sqlite3.Connection, number: int, text: str) -> None:
+    """One migration in one transaction; another process may have been faster."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        if conn.execute("PRAGMA user_version").fetchone()[0] < number:
+            for statement in _statements(text):
+                conn.execute(statement)
+            conn.execute(f"PRAGMA user_version = {number}")
+            conn.execute(
+                "INSERT OR IGNORE INTO meta VALUES ('incarnation', lower(hex(randomblob(16))))"
+            )
+        conn.execute("COMMIT")
+    except BaseException:
+        conn.execute("ROLLBACK")
+        raise
+
+
+def _statements(text: str) -> list[str]:
+    """The statements of a script; a trigger's body holds semicolons of its own."""
+    found: list[str] = []
+    rest = ""
+    for line in text.splitlines(keepends=True):
+        rest += line
+        if sqlite3.complete_statement(rest):
+            found.append(rest)
+            rest = ""
+    return found
+
+
+def _not_ours(path: Path) -> NotAJournal:
+    return NotAJournal(
+        f"{path} is not a journal",
+        fix="Name a journal's file, or a path where no file is yet.",
+    )
+
+
+def _compare(conn: sqlite3.Connection, path: Path, sidecar: Sidecar) -> None:
+    """Fail closed where the file is not the one that the witness saw (DESIGN 10)."""
+    seen = sidecar.witnessed
+    if seen is None:
+        return
+    fix = (
+        "It is a copy, or was restored. Find out at the providers what happened since, then run "
+        f"`ascertain journal reconcile --journal {path} --reason …`. Reading works: --read-only."
+    )
+    if seen.inode != path.stat().st_ino or seen.incarnation != sidecar.incarnation:
+        raise IncarnationChanged(f"{path} is not the file that was written here last", fix=fix)
+    found = conn.execute("SELECT body FROM record WHERE number = ?", (seen.sequence,)).fetchone()
+    if found is None:
+        raise IncarnationChanged(
+            f"{path} ends before record {seen.sequence}, which was durable already", fix=fix
+        )
+    if not sidecar.matches(bytes(found[0])):
+        raise ChainBroken(
+            f"record {seen.sequence} of {path} is not the one that was written",
+            fix="Run `ascertain journal check` and restore a checked backup.",
+        )

@@ -1,0 +1,432 @@
+"""The six moves of recovery, for one action under one lease (DESIGN 8, seed 000).
+
+Freeze, reconstruct, separate old authority from new, resolve, decide, emit; then act.
+A crash between any two of them is recovered by running them again: each is a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ascertain.action import Permit, draft_release, finish_steps, permit_steps, reclaim_steps
+from ascertain.authority import Authority, Grant
+from ascertain.core.cut import Cut
+from ascertain.core.facts import Compensation, Decision, Finding, Needs, Preconditions
+from ascertain.core.judgement import Context, Judgement, can_seal
+from ascertain.core.outcome import Proved
+from ascertain.core.records import (
+    CapabilityGranted,
+    Chain,
+    Entry,
+    FenceSealed,
+    PreconditionObserved,
+    RecoveryDecided,
+)
+from ascertain.declaration import ActionType
+from ascertain.errors import PositionTaken, RecoveryRefused, StaleEpoch
+from ascertain.journal import ActionRow, Transaction
+from ascertain.outcomes import Outcome, outcome_of
+from ascertain.permission import request_for
+from ascertain.ports import Steps
+from ascertain.presented import Presented
+from ascertain.runtime import Runtime, compensation_of, judged, needs_now, project
+
+from .compensation import compensate_effects_steps, surplus, undone_steps
+from .lease import take_steps
+from .looking import Writing, append_steps, executor_steps, look_steps
+from .rebuilt import declared_type, intent_of, present_again, question_of
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What recovery did with one action.
+
+    ``decision`` and ``row``: what was decided, and the row of the table that gave it.
+    ``acted``: an effect was released or a compensation was made. ``busy``: somebody else
+    drives it; nothing was done. ``certificate``: digest of what was issued, if anything.
+    """
+
+    action_id: str
+    outcome: Outcome
+    decision: str
+    row: str
+    acted: bool = False
+    busy: bool = False
+    certificate: str | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """One recovery while it runs. ``permit``: the fresh ruling, once it was asked."""
+
+    row: ActionRow
+    cut: Cut
+    declared: ActionType
+    p: Presented
+    verbs: frozenset[str]
+    grants: tuple[Grant, ...]
+    permit: Permit | None = None
+    preconditions: Preconditions = Preconditions.HOLD
+    looked: bool = False
+
+
+def recover_steps(
+    runtime: Runtime, action_id: str, authority: Authority, *, act: bool = True
+) -> Steps[Recovered]:
+    """Recover one action. ``act``: also execute and compensate; else only decide.
+
+    Raises RecoveryRefused (unknown id, type not declared), JournalError kinds.
+    """
+    known = yield runtime.ports.read("row", lambda: runtime.journal.action(action_id))
+    if known is not None:
+        declared_type(runtime, known.type)
+    taken = yield from take_steps(runtime, action_id)
+    if taken is None:
+        return (yield from _busy(runtime, action_id))
+    state = yield from _begin(runtime, taken, authority)
+    try:
+        judgement = yield from _resolve(runtime, state, authority)
+        return (yield from _conclude(runtime, state, judgement, authority, act=act))
+    except StaleEpoch:
+        return (yield from _busy(runtime, action_id))
+
+
+def _begin(
+    runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority
+) -> Steps[State]:
+    row, cut = taken
+    declared = declared_type(runtime, row.type)
+    p = present_again(runtime, row.root_id, cut.views[row.action_id], declared)
+    grants = yield from _grants(runtime, authority, p)
+    return State(row, cut, declared, p, frozenset(grant.verb for grant in grants), grants)
+
+
+def _busy(runtime: Runtime, action_id: str) -> Steps[Recovered]:
+    """Somebody else drives it: say what is known."""
+    row = yield runtime.ports.read("row", lambda: runtime.journal.action(action_id))
+    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(row.root_id))
+    now = yield runtime.ports.now()
+    cut = runtime.cut(entries, now)
+    found = judged(runtime, cut, action_id, Context())
+    outcome = outcome_of(cut.views[action_id], found)
+    return Recovered(action_id, outcome, row.decision, row.decision, busy=True)
+
+
+def _grants(runtime: Runtime, authority: Authority, p: Presented) -> Steps[tuple[Grant, ...]]:
+    """Third move: the capabilities held now. An error while asking grants nothing."""
+    now = yield runtime.ports.now()
+    request = request_for(p, now)
+    try:
+        grants = yield runtime.ports.adapter("grants", lambda: authority.grants(request))
+    except Exception:
+        return ()
+    return tuple(
+        grant
+        for grant in grants
+        if isinstance(grant, Grant)
+        and grant.valid_until >= now
+        and grant.scope in (p.action_id, p.root_id, p.declared.name, "*")
+    )
+
+
+# --- resolve ----------------------------------------------------------------------------
+
+
+def _resolve(runtime: Runtime, state: State, authority: Authority) -> Steps[Judgement]:
+    """Fourth move: learn what can be learnt without another effect, then judge."""
+    state.row, state.cut = yield from executor_steps(runtime, state.row, state.cut)
+    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    while True:
+        judgement = yield from _judge(runtime, state)
+        if judgement.row.decision is Decision.VERIFY and not state.looked:
+            state.looked = True
+            yield from _look(runtime, state, judgement)
+            continue
+        if state.permit is None and _asks_authority(judgement):
+            yield from _ask(runtime, state, authority)
+            continue
+        return judgement
+
+
+def _asks_authority(judgement: Judgement) -> bool:
+    """Could a fresh effect follow? Then its authority and preconditions are asked now."""
+    finding = judgement.facts.finding
+    return finding is Finding.NOT_APPLIED or (
+        finding is Finding.UNKNOWN and not judgement.facts.more
+    )
+
+
+def _judge(runtime: Runtime, state: State) -> Steps[Judgement]:
+    view = state.cut.views[state.row.action_id]
+    needs, compensation = Needs.MET, Compensation.NONE
+    if state.p.needs or view.compensations:
+        needs, compensation = yield runtime.ports.read(
+            "needs",
+            lambda: (
+                needs_now(runtime.journal, state.p.needs),
+                compensation_of(runtime.journal, view),
+            ),
+        )
+    contract = state.p.contract
+    context = Context(
+        observable=contract.readback.by != "none" and bool(state.declared.observers),
+        sealable=state.declared.sealer is not None and contract.seal.reach == "action",
+        needs=needs,
+        authority=state.permit is None or state.permit.refused is None or _only_preconditions(state),
+        verbs=state.verbs,
+        preconditions=state.preconditions,
+        compensator=state.declared.compensator is not None,
+        compensation=compensation,
+    )
+    return judged(runtime, state.cut, state.row.action_id, context)
+
+
+def _only_preconditions(state: State) -> bool:
+    """Is it the preconditions alone that stand against a release? They are a fact of their own."""
+    return state.preconditions is not Preconditions.HOLD
+
+
+def _ask(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
+    """A fresh ruling, and the preconditions looked at again; both are recorded."""
+    intent = intent_of(state.cut.views[state.row.action_id])
+    scratch = Chain(state.row.root_id)
+    permit = yield from permit_steps(runtime, state.p, authority, scratch, intent, word=False)
+    records = [entry.record for entry in scratch.entries]
+    causes: list[str] = [intent.digest]
+
+    def write(chain: Chain, view: Any) -> None:
+        causes[1:] = [chain.add(record).digest for record in records]
+
+    yield from _append(runtime, state, "authority", write)
+    state.permit = replace(permit, causes=tuple(causes))
+    state.preconditions = _preconditions(permit.observed)
+
+
+def _preconditions(observed: list[PreconditionObserved]) -> Preconditions:
+    holds = {item.holds for item in observed if not item.guard}
+    if "broken" in holds:
+        return Preconditions.BROKEN
+    return Preconditions.UNVERIFIED if "unverified" in holds else Preconditions.HOLD
+
+
+def _look(runtime: Runtime, state: State, judgement: Judgement) -> Steps[None]:
+    """The moves of *verify*: read; then, with the compensate capability, seal (DESIGN 7)."""
+    if state.declared.observers:
+        state.row, state.cut = yield from look_steps(
+            runtime, state.row, state.cut, state.declared
+        )
+    view = state.cut.views[state.row.action_id]
+    judgement = yield from _judge(runtime, state)
+    sealer = state.declared.sealer
+    if judgement.facts.finding is not Finding.UNKNOWN or "compensate" not in state.verbs:
+        return
+    if sealer is None or not can_seal(view, Context(sealable=True)):
+        return
+    question = question_of(view, state.declared)
+    sealed = yield runtime.ports.adapter("seal", lambda: sealer.seal(question))
+    if not sealed:
+        state.row, state.cut = yield from look_steps(
+            runtime, state.row, state.cut, state.declared
+        )
+        return
+    now = yield runtime.ports.now()
+    record = FenceSealed(
+        action_id=view.action_id, at=now, fence=sealer.fence, reach="action", epoch=state.row.epoch
+    )
+
+    def write(chain: Chain, view: Any) -> None:
+        chain.add(record)
+
+    yield from _append(runtime, state, "sealed", write)
+
+
+def _append(runtime: Runtime, state: State, step: str, write: Writing) -> Steps[None]:
+    state.row, state.cut = yield from append_steps(runtime, state.row, step, write)
+
+
+# --- decide, emit, act ------------------------------------------------------------------
+
+
+def _conclude(
+    runtime: Runtime, state: State, judgement: Judgement, authority: Authority, *, act: bool
+) -> Steps[Recovered]:
+    """Fifth and sixth move: the decision is durable, and certified, before it is acted on."""
+    decision = judgement.row.decision
+    acting = act and decision in (Decision.EXECUTE, Decision.COMPENSATE)
+    yield from _decide(runtime, state, judgement, keep=acting)
+    certificate = None
+    if runtime.issuer is not None:
+        kept = yield from runtime.issuer.issue_steps(runtime, state.row.action_id, judgement)
+        certificate = kept.digest
+        yield from _reload(runtime, state)
+    view = state.cut.views[state.row.action_id]
+    outcome = outcome_of(view, judgement)
+    done = Recovered(
+        state.row.action_id, outcome, decision.value, judgement.row.name, certificate=certificate
+    )
+    if not acting:
+        return done
+    if decision is Decision.EXECUTE:
+        outcome = yield from _execute(runtime, state)
+        return replace(done, outcome=outcome, acted=True)
+    effects = surplus(state.cut, state.row.action_id, state.p.contract)
+    outcome = yield from counteract_steps(runtime, state, effects, authority)
+    return replace(done, outcome=outcome, acted=True)
+
+
+def counteract_steps(
+    runtime: Runtime, state: State, effects: tuple[Proved, ...], authority: Authority
+) -> Steps[Outcome]:
+    """Compensate these effects, and decide again on what has become of the action."""
+    yield from compensate_effects_steps(
+        runtime, state.row, effects, state.declared, state.p, authority
+    )
+    yield from _reload(runtime, state)
+    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    judgement = yield from _judge(runtime, state)
+    yield from _decide(runtime, state, judgement, keep=False)
+    return outcome_of(state.cut.views[state.row.action_id], judgement)
+
+
+def undo_steps(
+    runtime: Runtime, action_id: str, authority: Authority
+) -> Steps[Outcome]:
+    """Compensate an effect that was wanted once and is not any more.
+
+    Asks for the capability to compensate, and for a decision of its own. Raises
+    RecoveryRefused where there is not exactly one verified effect, or no capability.
+    """
+    taken = yield from take_steps(runtime, action_id)
+    if taken is None:
+        raise RecoveryRefused(
+            f"action {action_id!r} is being driven right now", fix="Try again in a moment."
+        )
+    state = yield from _begin(runtime, taken, authority)
+    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    judgement = yield from _judge(runtime, state)
+    refused = None
+    if judgement.facts.finding is not Finding.APPLIED_FINAL:
+        refused = "it has no verified, standing effect"
+    elif "compensate" not in state.verbs:
+        refused = "the capability to compensate is not held"
+    elif state.declared.compensator is None:
+        refused = "its action type has no compensator"
+    if refused is not None:
+        yield from _decide(runtime, state, judgement, keep=False)
+        raise RecoveryRefused(
+            f"action {action_id!r} cannot be compensated: {refused}",
+            fix="`ascertain explain` shows what is known of it.",
+        )
+    return (yield from counteract_steps(runtime, state, judgement.verdict.effects, authority))
+
+
+def _decide(runtime: Runtime, state: State, judgement: Judgement, *, keep: bool) -> Steps[None]:
+    """The decision as a record, with the row of the table and the facts it was made on."""
+    now = yield runtime.ports.now()
+    before, epoch = state.row, state.row.epoch
+
+    def work(tx: Transaction) -> tuple[ActionRow, list[Entry]]:
+        row = tx.action(before.action_id)
+        assert row is not None
+        if row.epoch != epoch:
+            raise StaleEpoch(f"action {row.action_id!r} is driven by somebody else")
+        known = tx.entries(row.root_id)
+        if known[-1].position != state.cut.position:
+            raise PositionTaken(f"lineage {row.root_id!r} has moved on")
+        chain = Chain(row.root_id, known[-1].position, known[-1].digest)
+        _add_grants(chain, state, judgement, now)
+        chain.add(
+            RecoveryDecided(
+                action_id=row.action_id,
+                at=now,
+                causes=(known[-1].digest,),
+                epoch=epoch,
+                cut=state.cut.position,
+                outcome=judgement.verdict.outcome.value,
+                decision=judgement.row.decision.value,
+                row=judgement.row.name,
+                facts=plain_facts(judgement),
+                next_observation=judgement.next_observation,
+            )
+        )
+        project(row, judgement, now)
+        row.compensation = judgement.facts.compensation.value
+        if not keep:
+            row.holder, row.lease_until = "", 0
+        tx.advance(row, chain, epoch=epoch)
+        tx.emit(row, chain.position, f"decision.{judgement.row.decision.value}", row.action_id)
+        return row, [*known, *chain.entries]
+
+    state.row, entries = yield runtime.ports.transact("decide", work)
+    state.cut = runtime.cut(entries, now)
+
+
+def _add_grants(chain: Chain, state: State, judgement: Judgement, now: int) -> None:
+    """The capability that the decision rests on, where it needs one."""
+    verb = VERB_OF.get(judgement.row.decision)
+    for grant in state.grants:
+        if grant.verb == verb:
+            chain.add(
+                CapabilityGranted(
+                    action_id=state.row.action_id,
+                    at=now,
+                    capability_id=grant.capability_id,
+                    verb=grant.verb,
+                    actor=grant.actor,
+                    scope=grant.scope,
+                    valid_until=grant.valid_until,
+                    policy_version=grant.policy_version,
+                )
+            )
+            return
+
+
+VERB_OF = {
+    Decision.VERIFY: "observe",
+    Decision.EXECUTE: "continue",
+    Decision.COMPENSATE: "compensate",
+    Decision.QUARANTINE: "quarantine",
+}
+"""The capability that stands behind a decision, where one does."""
+
+
+def plain_facts(judgement: Judgement) -> dict[str, Any]:
+    """The closed facts as plain values, for records and certificates."""
+    return {
+        name: value if isinstance(value, bool) else value.value
+        for name, value in judgement.facts._asdict().items()
+    }
+
+
+def _reload(runtime: Runtime, state: State) -> Steps[None]:
+    row_id, root_id = state.row.action_id, state.row.root_id
+    row = yield runtime.ports.read("row", lambda: runtime.journal.action(row_id))
+    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(root_id))
+    now = yield runtime.ports.now()
+    state.row, state.cut = row, runtime.cut(entries, now)
+
+
+def _execute(runtime: Runtime, state: State) -> Steps[Outcome]:
+    """Release the next attempt of the same action, under this recovery's lease."""
+    permit = state.permit
+    if permit is None:
+        raise RecoveryRefused(f"action {state.row.action_id!r} has no fresh decision")
+    entries = list(state.cut.entries)
+    chain = Chain(state.row.root_id, entries[-1].position, entries[-1].digest)
+    now = yield runtime.ports.now()
+    draft = draft_release(
+        runtime,
+        state.p,
+        chain,
+        intent_of(state.cut.views[state.row.action_id]),
+        permit,
+        now,
+        number=len(state.cut.views[state.row.action_id].released) + 1,
+        epoch=state.row.epoch,
+    )
+    row = msgspec.structs.replace(state.row)
+    claimed = yield from reclaim_steps(runtime, state.p, row, entries, draft)
+    return (yield from finish_steps(runtime, state.p, claimed))

@@ -1,0 +1,89 @@
+"""A second `perform` of a known action: what is recorded, and the read-only moves.
+
+It never sends again on its own while the outcome is open. Where it is proved that
+nothing happened, the call is a fresh wish, and is decided afresh (DESIGN 4).
+"""
+
+from __future__ import annotations
+
+from ascertain.action import (
+    check_same,
+    draft_steps,
+    finish_steps,
+    first_steps,
+    reclaim_steps,
+    report_of,
+)
+from ascertain.authority import Authority
+from ascertain.core.facts import Finding
+from ascertain.core.records import Chain, Entry
+from ascertain.errors import PositionTaken, StaleEpoch
+from ascertain.journal import ActionRow
+from ascertain.outcomes import Outcome, Unknown
+from ascertain.ports import Steps
+from ascertain.presented import Presented
+from ascertain.runtime import Runtime
+
+from .looking import executor_steps, look_steps
+from .rebuilt import intent_of
+
+_OPEN = {Finding.UNKNOWN.value, Finding.APPLIED_SHORT.value, Finding.APPLIED_PROVISIONAL.value}
+
+
+def perform_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[Outcome]:
+    """`perform`, first or repeated. Raises IntentConflict or JournalError kinds."""
+    outcome = yield from first_steps(runtime, p, authority)
+    if outcome is not None:
+        return outcome
+    return (yield from known_steps(runtime, p, authority))
+
+
+def known_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[Outcome]:
+    """What a repeated call gets."""
+    row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
+    check_same(runtime, p, row.fingerprint)
+    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(row.root_id))
+    now = yield runtime.ports.now()
+    if row.finding in _OPEN:
+        return (yield from _look(runtime, p, row, entries, now))
+    if row.finding == Finding.NOT_APPLIED.value and row.attempts < p.contract.attempts:
+        return (yield from _again(runtime, p, authority, row, entries))
+    return report_of(runtime, row, entries, None)
+
+
+def _look(
+    runtime: Runtime, p: Presented, row: ActionRow, entries: list[Entry], now: int
+) -> Steps[Outcome]:
+    """Observe and adopt; an action that is being driven right now is left alone."""
+    cut = runtime.cut(entries, now)
+    row, cut = yield from executor_steps(runtime, row, cut)
+    driven = row.lease_until > now and row.holder not in cut.views[row.action_id].gone
+    if driven and p.action_id not in runtime.ended:
+        found = report_of(runtime, row, list(cut.entries), None)
+        if isinstance(found, Unknown):
+            return Unknown(
+                action_id=p.action_id,
+                judgement=found.judgement,
+                reason="it is being performed right now",
+                next_observation=row.lease_until,
+            )
+        return found
+    if p.declared.observers:
+        row, cut = yield from look_steps(runtime, row, cut, p.declared)
+    return report_of(runtime, row, list(cut.entries), None)
+
+
+def _again(
+    runtime: Runtime, p: Presented, authority: Authority, row: ActionRow, entries: list[Entry]
+) -> Steps[Outcome]:
+    """It did not happen: a further attempt under a fresh decision and a higher epoch."""
+    chain = Chain(row.root_id, entries[-1].position, entries[-1].digest)
+    view = runtime.cut(entries, row.changed_at).views[row.action_id]
+    draft = yield from draft_steps(
+        runtime, p, authority, chain, intent_of(view), number=row.attempts + 1, epoch=row.epoch + 1
+    )
+    try:
+        claimed = yield from reclaim_steps(runtime, p, row, entries, draft)
+    except (PositionTaken, StaleEpoch):
+        return (yield from known_steps(runtime, p, authority))
+    return (yield from finish_steps(runtime, p, claimed))

@@ -281,7 +281,7 @@ def _problems(contract: Contract) -> Iterator[tuple[str, str]]:
     ):
         yield (
             "an irreversible effect with neither key, seal nor readback can stay unknown for ever",
-            'Write permanent_unknown_accepted_by="<who accepts that, and why>", or find a readback.',
+            'Write permanent_unknown_accepted_by="<who accepts that, and why>", or a readback.',
         )
 
 

@@ -49,12 +49,17 @@ class Sources(NamedTuple):
 
 
 class View:
-    """The entries of one action, by kind. Lists are in order of position."""
+    """The entries of one action, by kind. Lists are in order of position.
+
+    ``stale``: acts under an epoch below one already seen. ``unmatched``: returns without
+    their release, and releases under a number already used; they count as evidence that
+    an attempt is missing.
+    """
 
     __slots__ = (
         "action_id", "attested", "checks", "compensations", "decisions", "effects", "epoch",
         "gone", "intents", "preconditions", "receipts", "recoveries", "released", "returned",
-        "revoked", "seals", "stale",
+        "revoked", "seals", "stale", "unmatched",
     )  # fmt: skip
 
     def __init__(self, action_id: str) -> None:
@@ -75,6 +80,7 @@ class View:
         self.recoveries: list[Entry] = []
         self.epoch = 0
         self.stale: list[Entry] = []
+        self.unmatched: list[Entry] = []
 
     @property
     def intent(self) -> IntentRecorded | None:
@@ -89,10 +95,15 @@ class View:
 
 def _released(view: View, entry: Entry) -> None:
     record: AttemptReleased = entry.record
-    if record.epoch < view.epoch or record.number in view.released:
+    if record.epoch < view.epoch:
         view.stale.append(entry)
     view.epoch = max(view.epoch, record.epoch)
-    view.released.setdefault(record.number, entry)
+    if record.number in view.released:
+        view.unmatched.append(entry)
+        return
+    view.released[record.number] = entry
+    # Whoever releases again was not gone.
+    view.gone.pop(record.executor, None)
 
 
 def _leased(view: View, entry: Entry) -> None:
@@ -106,10 +117,14 @@ def _decided(view: View, entry: Entry) -> None:
 
 
 def _returned(view: View, entry: Entry) -> None:
-    number = entry.record.number
+    number, transport = entry.record.number, entry.record.transport
+    if number not in view.released:
+        view.unmatched.append(entry)
+        return
     earlier = view.returned.get(number)
-    # A later word about the same attempt replaces an open one, never a reply.
-    if earlier is None or earlier.record.transport != "replied":
+    # A later word about the same attempt replaces an open one, never a reply; and what
+    # left once is not called unsent.
+    if earlier is None or (earlier.record.transport != "replied" and transport != "not_sent"):
         view.returned[number] = entry
 
 
@@ -232,9 +247,11 @@ def violations(view: View, contract: Contract) -> list[Violation]:
     for entry in view.stale:
         text = f"an act under epoch {entry.record.epoch} after a higher one"
         found.append(Violation("stale-epoch", Breach.MISMATCH, text, entry.digest))
+    for entry in view.unmatched:
+        found.append(_unmatched_violation(entry))
     first = min((entry.position for entry in view.released.values()), default=None)
     for entry in view.effects:
-        found.extend(_effect_violations(view, entry))
+        found.extend(_effect_violations(view, entry, first))
     for entry in (*view.receipts, *view.checks):
         found.extend(_receipt_violations(view, entry, first, contract))
     return found
@@ -311,7 +328,16 @@ def _mandate_violations(
             yield Violation("decision-limits", Breach.MISMATCH, text, *pair)
 
 
-def _effect_violations(view: View, entry: Entry) -> Iterator[Violation]:
+def _unmatched_violation(entry: Entry) -> Violation:
+    number = entry.record.number
+    if isinstance(entry.record, AttemptReleased):
+        text = f"attempt {number} was released twice"
+        return Violation("attempt-twice", Breach.MISMATCH, text, entry.digest)
+    text = f"attempt {number} returned, and its release is not recorded"
+    return Violation("return-without-attempt", Breach.MISSING, text, entry.digest)
+
+
+def _effect_violations(view: View, entry: Entry, first: int | None) -> Iterator[Violation]:
     record: EffectObserved = entry.record
     attempt = view.released.get(record.number) if record.number is not None else None
     orphan = not view.released or (record.number is not None and attempt is None)
@@ -320,6 +346,10 @@ def _effect_violations(view: View, entry: Entry) -> Iterator[Violation]:
         breach = Breach.DENIED if denied else Breach.MISSING
         text = "an effect without an attempt"
         yield Violation("orphan-effect", breach, text, entry.digest)
+    elif first is not None and entry.position < first:
+        text = "an effect from before the release"
+        released = view.released[min(view.released)]
+        yield Violation("order", Breach.MISMATCH, text, entry.digest, released.digest)
     if record.matches is False:
         text = f"the effect {record.reference or '(no reference)'} differs from the intent"
         second = view.intents[-1].digest if view.intents else ""

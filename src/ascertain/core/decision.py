@@ -104,7 +104,7 @@ def _contradictions() -> Iterator[Row]:
 
 
 def _compensations() -> Iterator[Row]:
-    proved = (
+    proved: tuple[dict[str, Any], ...] = (
         {"finding": APPLIED, "effects": (Effects.ONE, Effects.DENIED)},
         {"finding": F.CONFLICT, "effects": SOME},
     )

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from ascertain.errors import InputRefused
+
 from .codec import digest, encode
 from .contract import LEVELS, Consistency, Contract
 from .records import (
@@ -245,13 +247,16 @@ def compare(wanted: IntentRecorded, seen: Seen, fields: tuple[str, ...]) -> bool
     Any difference is False, also where something else is missing: amount, time and
     customer are clues, and a clue that disagrees is a disagreement.
     """
+    if seen.action_id is not None and seen.action_id != wanted.action_id:
+        return False
     if seen.fingerprint is not None:
         return seen.fingerprint == wanted.fingerprint
     shown = seen.fields
     if shown is None:
         return None
     known = [name for name in fields if name in shown]
-    if any(shown[name] != wanted.parameters.get(name) for name in known):
+    # By their bytes: true is not 1.
+    if any(encode(shown[name]) != encode(wanted.parameters.get(name)) for name in known):
         return False
     return True if len(known) == len(fields) else None
 
@@ -304,7 +309,7 @@ def _add_nothing(
             observed_at=at,
             consistency=source.consistency.value,
             as_of=_vouched(source, started, reading.as_of) if isinstance(reading, Absent) else None,
-            detail=None if isinstance(reading, Absent) else reading.why,
+            detail=None if isinstance(reading, Absent) else _text(reading.why),
         )
     )
 
@@ -321,6 +326,25 @@ def check_reading(reading: object) -> Reading:
     if isinstance(reading, Seen) and reading.reaches not in LEVELS:
         return Unreadable(f"the observer says that it reaches {reading.reaches!r}")
     if isinstance(reading, Seen | Declined | Absent | Unreadable):
-        return reading
+        why = _unkeepable(reading)
+        return reading if why is None else Unreadable(f"what it returned cannot be kept: {why}")
     kind = type(reading).__name__
     return Unreadable(f"the observer returned {kind}, not Seen, Declined, Absent or Unreadable")
+
+
+def _unkeepable(reading: Reading) -> str | None:
+    """Why no record can hold the reading, or None. Evidence must never fail to be written."""
+    try:
+        plain = msgspec.structs.asdict(reading)
+        if plain.get("fields") is not None:
+            plain["fields"] = dict(plain["fields"])
+        msgspec.convert(plain, type(reading))
+        encode(plain)
+    except (InputRefused, msgspec.ValidationError, TypeError, ValueError) as error:
+        return _text(str(error))[:300]
+    return None
+
+
+def _text(text: str) -> str:
+    """The text without what UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

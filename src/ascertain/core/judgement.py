@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .absence import first_release, lands_by, one_key, quiet_at
 from .contract import FOR_EVER, Contract
 from .cut import Breach, Cut, View, Violation, violations
 from .decision import Row, decide
 from .facts import Closure, Compensation, Effects, Facts, Finding, Needs, Preconditions
-from .outcome import Verdict, outcome, quiet_at
+from .outcome import Verdict, outcome
 
 ALL_VERBS = frozenset({"observe", "continue", "compensate", "quarantine"})
 
@@ -128,17 +129,18 @@ def _more(
         ]
         return len(asked) < contract.observation.looks
     if verdict.finding is Finding.UNKNOWN:
-        return look or can_seal(view, context) or context.breaker_until is not None
+        seal = "compensate" in context.verbs and can_seal(view, context)
+        return look or seal or context.breaker_until is not None
     return look
 
 
 def can_seal(view: View, context: Context) -> bool:
-    """Would a seal settle every attempt? Each must be conditional on the one fence."""
-    return (
-        context.sealable
-        and not view.seals
-        and all(entry.record.fence is not None for entry in view.released.values())
-    )
+    """Would a seal settle every attempt? Each must be conditional on the one fence.
+
+    The capability that a seal asks for is not looked at here.
+    """
+    fences = {entry.record.fence for entry in view.released.values()}
+    return context.sealable and not view.seals and len(fences) <= 1 and None not in fences
 
 
 def safe_replay(view: View, contract: Contract, verdict: Verdict, as_of: int) -> bool:
@@ -155,24 +157,19 @@ def safe_replay(view: View, contract: Contract, verdict: Verdict, as_of: int) ->
     key = contract.key
     if not key.first_result or key.retention is None:
         return False
-    pairs = {(e.record.key, e.record.payload_hash) for e in view.released.values()}
-    if len(pairs) != 1:
+    if not one_key(view):
         return False
     if key.retention >= FOR_EVER:
         return True
     bound = contract.in_flight.after_release
-    pause = _longest_pause(view, contract)
-    if bound is None or pause is None:
+    last = [lands_by(view, contract, number) for number in view.released]
+    if bound is None or None in last:
         return False
-    first = min(entry.record.at for entry in view.released.values())
-    return first + key.retention - as_of > bound + contract.skew + pause
-
-
-def _longest_pause(view: View, contract: Contract) -> int | None:
-    """0 if every executor is quiet; else the declared longest pause, None if undeclared."""
-    if all(quiet_at(view, contract, number) is not None for number in view.released):
-        return 0
-    return contract.in_flight.longest_pause
+    quiet = all(quiet_at(view, contract, number) is not None for number in view.released)
+    pause = 0 if quiet else contract.in_flight.longest_pause or 0
+    known = [time for time in last if time is not None]
+    ends = first_release(view) + key.retention - contract.skew
+    return ends > max(as_of + bound + pause, *known)
 
 
 def needs_of(findings: Sequence[tuple[Finding, Compensation, str]]) -> Needs:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ascertain.applying import ended_by, local_steps, marker_of
 from ascertain.authority import Authority, Ruling
 from ascertain.core.codec import encode, fingerprint_matches
 from ascertain.core.cut import View
@@ -25,7 +26,8 @@ from ascertain.errors import (
     StaleEpoch,
 )
 from ascertain.journal import ActionRow, Reader, Transaction
-from ascertain.outcomes import Outcome, outcome_of
+from ascertain.observers.marker import Marker
+from ascertain.outcomes import Outcome, Pending, outcome_of
 from ascertain.permission import (
     add_ruling,
     ask,
@@ -112,7 +114,9 @@ class Permit:
     refused: str | None
 
 
-def first_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[Outcome | None]:
+def first_steps(
+    runtime: Runtime, p: Presented, authority: Authority, connection: Any = None
+) -> Steps[Outcome | None]:
     """Claim, release, settle; None if the journal knows the action already.
 
     Raises JournalError kinds; nothing is released unless the claim is durable.
@@ -123,20 +127,22 @@ def first_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[O
     intent = chain.add(p.record(now, runtime.journal.sources.incarnation))
     draft = yield from draft_steps(runtime, p, authority, chain, intent, number=1, epoch=1)
     try:
-        claimed = yield runtime.ports.transact("claim", lambda tx: _claim(runtime, tx, p, draft))
+        claimed = yield runtime.ports.transact("claim", lambda tx: claim(runtime, tx, p, draft))
     except PositionTaken:
         return None
     except AmbiguousCommit:
         yield from unsent_steps(runtime, p, draft)
         raise
-    return (yield from finish_steps(runtime, p, claimed))
+    return (yield from finish_steps(runtime, p, claimed, connection))
 
 
-def finish_steps(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[Outcome]:
+def finish_steps(
+    runtime: Runtime, p: Presented, claimed: Claimed, connection: Any = None
+) -> Steps[Outcome]:
     """From a durable claim to an outcome."""
     if claimed.release is None:
         return report_of(runtime, claimed.row, claimed.entries, claimed.refused)
-    return (yield from release_steps(runtime, p, claimed))
+    return (yield from release_steps(runtime, p, claimed, connection))
 
 
 def permit_steps(
@@ -220,7 +226,7 @@ def _refusal(tx: Transaction, p: Presented, draft: Draft) -> str | None:
     return "the decision is used already"
 
 
-def _claim(runtime: Runtime, tx: Transaction, p: Presented, draft: Draft) -> Claimed:
+def claim(runtime: Runtime, tx: Transaction, p: Presented, draft: Draft) -> Claimed:
     """Step 1: the action, its intent, decision and preconditions, and its attempt."""
     plain = not p.needs and p.root_id == p.action_id and own(draft.ruling, p.action_id)
     if not plain and tx.action(p.action_id) is not None:
@@ -301,13 +307,21 @@ def unsent_steps(runtime: Runtime, p: Presented, draft: Draft) -> Steps[None]:
 # --- release and settlement ------------------------------------------------------------
 
 
-def release_steps(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[Outcome]:
-    """Steps 2 to 4: look again, release, and record what came back."""
+def release_steps(
+    runtime: Runtime, p: Presented, claimed: Claimed, connection: Any = None
+) -> Steps[Outcome]:
+    """Steps 2 to 4: look again, release, and record what came back.
+
+    ``connection``: the caller's, for an effect inside a database; recovery has none, and
+    the fence opens one.
+    """
     call = Call(p, claimed.row.attempts, claimed.row.epoch, runtime)
     stop = yield from _look_again(runtime, p, claimed)
     if stop is not None:
         reply = Reply(transport="not_sent", detail=stop)
         return (yield from settle_steps(runtime, p, claimed, reply, refused=stop))
+    if p.declared.local:
+        return (yield from _local(runtime, p, claimed, call, connection))
     try:
         with runtime.executor.enter():
             given = p.declared.parameters.decode(p.plain)
@@ -321,6 +335,45 @@ def release_steps(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[Out
         yield from settle_steps(runtime, p, claimed, reply)
         raise
     return (yield from settle_steps(runtime, p, claimed, reply))
+
+
+def _local(
+    runtime: Runtime, p: Presented, claimed: Claimed, call: Call, connection: Any
+) -> Steps[Outcome]:
+    """An effect inside a database: on the caller's connection, or on one of the fence's own."""
+    marker = marker_of(p)
+    handle = marker.open() if connection is None else marker.wrap(connection)
+    call.connection = handle.conn
+    try:
+        joined = yield from local_steps(runtime.ports, p, call, handle)
+    finally:
+        if connection is None:
+            handle.close()
+    if joined.pending:
+        runtime.ended[p.action_id] = ended_by(handle, p.action_id)
+        return Pending(action_id=p.action_id, reason="your transaction is not committed yet")
+    assert joined.reply is not None
+    outcome = yield from settle_steps(
+        runtime, p, claimed, joined.reply, refused=joined.reply.detail
+    )
+    if joined.error is not None:
+        raise joined.error
+    if joined.existing:
+        return (yield from _seen_there(runtime, p, claimed, marker))
+    return outcome
+
+
+def _seen_there(
+    runtime: Runtime, p: Presented, claimed: Claimed, marker: Marker
+) -> Steps[Outcome]:
+    """The fence was won before this attempt: its row is read as evidence."""
+    from ascertain.recovery.looking import look_steps
+
+    now = yield runtime.ports.now()
+    row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
+    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(p.root_id))
+    row, cut = yield from look_steps(runtime, row, runtime.cut(entries, now), p.declared)
+    return report_of(runtime, row, list(cut.entries), None)
 
 
 def _look_again(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[str | None]:

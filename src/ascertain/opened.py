@@ -28,6 +28,7 @@ from ascertain.declaration import (
 )
 from ascertain.errors import DeclarationRefused, InputRefused
 from ascertain.journal import ActionRow, Journal, StoredCertificate
+from ascertain.observers.marker import Marker
 from ascertain.outcomes import Outcome
 from ascertain.ports import Steps
 from ascertain.presented import Intent, Precondition, Presented, check_id, present
@@ -35,6 +36,7 @@ from ascertain.recovery.attest import attest_steps
 from ascertain.recovery.controller import Recovered, recover_steps, undo_steps
 from ascertain.recovery.known import perform_steps
 from ascertain.runtime import Runtime
+from ascertain.sharing import apply_steps
 
 
 class Action:
@@ -175,6 +177,41 @@ class Action:
         flow = perform_steps(runtime, p, authority or runtime.policy)
         return await runtime.ports.drive_async(flow)
 
+    def apply(
+        self,
+        action_id: str,
+        *,
+        connection: Any,
+        intent: Intent | None = None,
+        preconditions: Sequence[Precondition] = (),
+        needs: Iterable[str | Need] = (),
+        authority: Authority | None = None,
+        **parameters: Any,
+    ) -> Outcome:
+        """Let an effect inside your database happen once, on your own connection.
+
+        ``connection``: a sqlite3 connection, or a SQLAlchemy session, to the database of the
+        action's store. Inside a transaction of yours the outcome is `Pending` until that
+        commits; otherwise `apply` commits. Whatever your function raises takes the effect
+        back and is raised again. Raises what `perform` raises.
+        """
+        p = self.present(
+            action_id, intent=intent, preconditions=preconditions, needs=needs, **parameters
+        )
+        runtime = self._runtime
+        flow = apply_steps(runtime, p, authority or runtime.policy, connection)
+        return runtime.ports.drive(flow)
+
+    async def apply_async(self, action_id: str, *, connection: Any, **given: Any) -> Outcome:
+        """`apply` for coroutines; the connection is used on this thread."""
+        names = ("intent", "preconditions", "needs", "authority")
+        options = {name: given.pop(name) for name in names if name in given}
+        authority = options.pop("authority", None)
+        p = self.present(action_id, **options, **given)
+        runtime = self._runtime
+        flow = apply_steps(runtime, p, authority or runtime.policy, connection)
+        return await runtime.ports.drive_async(flow)
+
     def outcome(self, action_id: str) -> Outcome | None:
         """What is recorded of the action now; None if the journal does not know it."""
         return report(self._runtime, self._runtime.journal, action_id)
@@ -230,6 +267,36 @@ class Ascertain:
         def compile_action(function: Callable[..., Any]) -> Action:
             declared = declare(
                 function, name=name, contract=contract, fingerprint=fingerprint, target=target
+            )
+            return self.register(declared)
+
+        return compile_action
+
+    def local_action(
+        self,
+        name: str,
+        *,
+        contract: Contract,
+        store: Marker,
+        fingerprint: tuple[str, ...] | None = None,
+        target: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Action]:
+        """Declare an action whose effect is inside a database of yours. Raises DeclarationRefused.
+
+        ``store``: its fence, `sqlite_marker(path)` or `sqlalchemy_marker(engine)`. The
+        function writes over ``call.connection`` and neither commits nor rolls back.
+        """
+
+        def compile_action(function: Callable[..., Any]) -> Action:
+            declared = declare(
+                function,
+                name=name,
+                contract=contract,
+                fingerprint=fingerprint,
+                target=target,
+                local=True,
+                observers=(store,),
+                sealer=store,
             )
             return self.register(declared)
 

@@ -137,7 +137,7 @@ def reply_to_return(contract: Contract, value: Any) -> Reply:
             reference=_text(value.reference),
             reaches=value.reaches if level else None,
             version=_text(value.version),
-            result=_kept(value.result),
+            result=kept(value.result),
             detail=None if level else _clue(f"reaches {value.reaches!r}, which is no level"),
         )
     names = names_of_return(value)
@@ -147,7 +147,7 @@ def reply_to_return(contract: Contract, value: Any) -> Reply:
         transport="replied",
         named=named,
         reference=_reference(value),
-        result=_kept(value),
+        result=kept(value),
         detail=detail,
     )
 
@@ -168,7 +168,7 @@ def _text(value: object) -> str | None:
 _MOST_KEPT = 16_384
 
 
-def _kept(value: Any) -> Json:
+def kept(value: Any) -> Json:
     """The value, if it is plain and fits the profile; else None: the reference stays."""
     if type(value) not in (dict, list, str, int, bool):
         return None
@@ -176,5 +176,5 @@ def _kept(value: Any) -> Json:
         small = len(encode(value)) <= _MOST_KEPT
     except InputRefused:
         return None
-    kept: Json = value
-    return kept if small else None
+    plain: Json = value
+    return plain if small else None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ascertain.core.cut import Sources
 from ascertain.core.records import Chain, Entry, read_entry
@@ -182,6 +182,41 @@ class _Transaction(_Read):
         )
 
 
+class _Plain:
+    """A caller's connection without its row factory."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._conn = conn
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self._cursor().execute(sql, values)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
+        """Run one statement for each row."""
+        return self._cursor().executemany(sql, rows)
+
+    def _cursor(self) -> sqlite3.Cursor:
+        cursor = self._conn.cursor()
+        cursor.row_factory = None
+        return cursor
+
+
+class CallerTransaction(_Transaction):
+    """The journal inside a transaction of the caller's, on the same file (DESIGN 4, `apply`)."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        super().__init__(cast(sqlite3.Connection, _Plain(conn)))
+
+    def keep_contract(self, digest: str, body: bytes) -> None:
+        """Store a contract in the same transaction."""
+        self.conn.execute("INSERT OR IGNORE INTO contract VALUES (?, ?)", (digest, body))
+
+    def durable(self) -> bool:
+        """Does a commit on this connection reach the disk before it returns?"""
+        return int(self.conn.execute("PRAGMA synchronous").fetchone()[0]) >= 2
+
+
 class SqliteJournal:
     """The Journal protocol over one SQLite file. See the module.
 
@@ -224,6 +259,15 @@ class SqliteJournal:
         if transaction.last is not None:
             self._newest = transaction.last
         return result
+
+    def over(self, conn: sqlite3.Connection) -> CallerTransaction:
+        """The journal's records over a caller's connection to the same file."""
+        return CallerTransaction(conn)
+
+    def witness(self, transaction: CallerTransaction) -> None:
+        """Show the outside what a caller's transaction has made durable."""
+        if transaction.last is not None:
+            self.sidecar.witness_record(*transaction.last)
 
     def _committed(self, conn: sqlite3.Connection) -> None:
         newest = self._newest

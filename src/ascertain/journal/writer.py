@@ -223,14 +223,8 @@ class SharedWriter:
 
     def _lead(self, own: _Request) -> None:
         """The seat is ``own``'s: commit for it and for all that wait, then hand over."""
-        requests = [own]
-        if self._queue:
-            waiting = list(islice(self._queue, BATCH_CAP))
-            requests += [r for r in waiting if not r.done and r is not own][: BATCH_CAP - 1]
-            if own.done:  # settled between the last look and the seat
-                del requests[0]
-        if requests:
-            self._attempt(requests)
+        if not own.done:  # it may have been settled between the last look and the seat
+            self._attempt([own], own)
         self._free_seat(own)
 
     def _free_seat(self, own: _Request) -> None:
@@ -280,8 +274,11 @@ class SharedWriter:
 
     # -- the transaction --------------------------------------------------------------------
 
-    def _attempt(self, requests: list[_Request]) -> None:
-        """One transaction for all; after a rollback that one of them caused, one for each."""
+    def _attempt(self, requests: list[_Request], leader: _Request | None = None) -> None:
+        """One transaction for ``requests`` and, under a leader, for all that queue.
+
+        After a rollback that one of them caused, one transaction for each.
+        """
         marks: list[object] = []
         self._batch = (requests, marks)
         try:
@@ -292,9 +289,11 @@ class SharedWriter:
         except Exception as error:
             self._roll_back()
             cause = error
+            if leader is not None:  # nor would those that wait fare better, one after the other
+                requests += [r for r in list(self._queue) if not r.done and r is not leader]
             self._fail(requests, lambda: unavailable(cause))
             return
-        if not self._run(conn, requests):
+        if not self._run(conn, requests, leader):
             self._roll_back()
             if len(requests) == 1:
                 _settle(requests)
@@ -314,18 +313,21 @@ class SharedWriter:
             self._call_committed(conn)
         _settle(requests)
 
-    def _run(self, conn: sqlite3.Connection, requests: list[_Request]) -> bool:
-        """Run each work; False if one failed after it wrote, so that all must be rolled back."""
-        for request in requests:
-            before = conn.total_changes
-            try:
-                request.error = None
-                request.value = request.work(conn)
-            except Exception as error:
-                bad_place = is_refusal(error)
-                request.error = unavailable(error) if bad_place else error
-                if bad_place or conn.total_changes != before or not conn.in_transaction:
-                    return False
+    def _run(
+        self, conn: sqlite3.Connection, requests: list[_Request], leader: _Request | None
+    ) -> bool:
+        """Run each work, and those that queue meanwhile, which are added to ``requests``.
+
+        False if one failed after it wrote, so that all must be rolled back.
+        """
+        seen = 0
+        for request in requests:  # it may grow while the loop runs
+            if not _run_one(conn, request):
+                return False
+            if leader is not None and self._queue and request is requests[-1]:
+                waiting = list(islice(self._queue, seen, seen + BATCH_CAP - len(requests)))
+                seen += len(waiting)
+                requests += [r for r in waiting if not r.done and r is not leader]
         return True
 
     def _call_committed(self, conn: sqlite3.Connection) -> Exception | None:
@@ -440,6 +442,19 @@ class SharedWriter:
         self._start_over()
         if conn is not None:
             keep_for_ever(conn)
+
+
+def _run_one(conn: sqlite3.Connection, request: _Request) -> bool:
+    """Run the work; False if it failed in a way that needs a rollback."""
+    before = conn.total_changes
+    try:
+        request.error = None
+        request.value = request.work(conn)
+    except Exception as error:
+        bad_place = is_refusal(error)
+        request.error = unavailable(error) if bad_place else error
+        return not bad_place and conn.total_changes == before and conn.in_transaction
+    return True
 
 
 def _settle(requests: list[_Request]) -> None:

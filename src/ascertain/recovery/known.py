@@ -6,6 +6,8 @@ nothing happened, the call is a fresh wish, and is decided afresh (DESIGN 4).
 
 from __future__ import annotations
 
+from typing import Any
+
 from ascertain.action import (
     check_same,
     draft_steps,
@@ -19,7 +21,7 @@ from ascertain.core.facts import Finding
 from ascertain.core.records import Chain, Entry
 from ascertain.errors import PositionTaken, StaleEpoch
 from ascertain.journal import ActionRow
-from ascertain.outcomes import Outcome, Unknown
+from ascertain.outcomes import Outcome, Pending, Unknown
 from ascertain.ports import Steps
 from ascertain.presented import Presented
 from ascertain.runtime import Runtime
@@ -30,15 +32,19 @@ from .rebuilt import intent_of
 _OPEN = {Finding.UNKNOWN.value, Finding.APPLIED_SHORT.value, Finding.APPLIED_PROVISIONAL.value}
 
 
-def perform_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[Outcome]:
-    """`perform`, first or repeated. Raises IntentConflict or JournalError kinds."""
-    outcome = yield from first_steps(runtime, p, authority)
+def perform_steps(
+    runtime: Runtime, p: Presented, authority: Authority, connection: Any = None
+) -> Steps[Outcome]:
+    """`perform` and `apply`, first or repeated. Raises IntentConflict or JournalError kinds."""
+    outcome = yield from first_steps(runtime, p, authority, connection)
     if outcome is not None:
         return outcome
-    return (yield from known_steps(runtime, p, authority))
+    return (yield from known_steps(runtime, p, authority, connection))
 
 
-def known_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[Outcome]:
+def known_steps(
+    runtime: Runtime, p: Presented, authority: Authority, connection: Any = None
+) -> Steps[Outcome]:
     """What a repeated call gets."""
     row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
     check_same(runtime, p, row.fingerprint)
@@ -47,7 +53,7 @@ def known_steps(runtime: Runtime, p: Presented, authority: Authority) -> Steps[O
     if row.finding in _OPEN:
         return (yield from _look(runtime, p, row, entries, now))
     if row.finding == Finding.NOT_APPLIED.value and row.attempts < p.contract.attempts:
-        return (yield from _again(runtime, p, authority, row, entries))
+        return (yield from _again(runtime, p, authority, row, entries, connection))
     return report_of(runtime, row, entries, None)
 
 
@@ -56,6 +62,9 @@ def _look(
 ) -> Steps[Outcome]:
     """Observe and adopt; an action that is being driven right now is left alone."""
     cut = runtime.cut(entries, now)
+    asked = runtime.ended.get(p.action_id)
+    if asked is not None and (yield runtime.ports.adapter("ended", asked)) is not True:
+        return Pending(action_id=p.action_id, reason="your transaction is not committed yet")
     row, cut = yield from executor_steps(runtime, row, cut)
     driven = row.lease_until > now and row.holder not in cut.views[row.action_id].gone
     if driven and p.action_id not in runtime.ended:
@@ -74,7 +83,12 @@ def _look(
 
 
 def _again(
-    runtime: Runtime, p: Presented, authority: Authority, row: ActionRow, entries: list[Entry]
+    runtime: Runtime,
+    p: Presented,
+    authority: Authority,
+    row: ActionRow,
+    entries: list[Entry],
+    connection: Any,
 ) -> Steps[Outcome]:
     """It did not happen: a further attempt under a fresh decision and a higher epoch."""
     chain = Chain(row.root_id, entries[-1].position, entries[-1].digest)
@@ -85,5 +99,5 @@ def _again(
     try:
         claimed = yield from reclaim_steps(runtime, p, row, entries, draft)
     except (PositionTaken, StaleEpoch):
-        return (yield from known_steps(runtime, p, authority))
-    return (yield from finish_steps(runtime, p, claimed))
+        return (yield from known_steps(runtime, p, authority, connection))
+    return (yield from finish_steps(runtime, p, claimed, connection))

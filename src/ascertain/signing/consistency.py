@@ -1,7 +1,8 @@
 """What a certificate's predicate must agree with itself about, as far as it can be seen offline.
 
 These are necessary conditions of the decision table, over the members that the RCC schema names.
-They do not decide again: the facts behind a decision are not all in the predicate.
+Where the predicate also carries the closed facts (its member ``decision``), the decision is made
+again from them, by the same table, and compared.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ascertain.core.certificate import SKEW
 from ascertain.core.codec import Json
+from ascertain.core.decision import decide
+from ascertain.core.facts import Closure, Effects, Facts, Finding
+from ascertain.core.outcome import OUTCOME_OF
+from ascertain.core.written import STATUS_OF, read_facts, table_digest
 from ascertain.signing.times import read_any
 
-SKEW_US: Final = 300_000_000
+SKEW_US: Final = SKEW
 """How far the clocks of issuer, authority, observer and verifier may be apart: five minutes."""
 
 _EFFECTS_OF: Final[Mapping[str, frozenset[str]]] = {
@@ -44,6 +50,8 @@ def _replay_needs_a_key(predicate: Mapping[str, Json]) -> list[str]:
         predicate["recovery_decision"] == "execute"
         and _part(predicate, "effect")["status"] == "unknown"
     )
+    if replay and _part(predicate, "contract").get("convergent") is True:
+        return []
     if replay and _part(predicate, "action")["idempotency_scope"] == "none":
         return ["execute stands beside an unknown effect of an action without an idempotency key"]
     return []
@@ -85,12 +93,68 @@ def _order_of_times(predicate: Mapping[str, Json]) -> list[str]:
     ]
 
 
+def is_decided_again(predicate: Mapping[str, Json]) -> bool:
+    """Whether it carries facts for the decision table that is known here.
+
+    A document of another version may rightly have been decided by another table: it says which.
+    """
+    return _part(predicate, "decision").get("table") == table_digest()
+
+
+def decision_again(predicate: Mapping[str, Json]) -> list[str]:
+    """Where the decision is not the one that the table makes of its facts; for reports too."""
+    if "decision" not in predicate:
+        return []
+    decision = _part(predicate, "decision")
+    facts = read_facts(decision.get("facts"))
+    if not isinstance(decision.get("table"), str) or not isinstance(decision.get("row"), str):
+        return ["the decision names no row of a decision table"]
+    if not is_decided_again(predicate):
+        return []
+    if facts is None:
+        return ["the decision does not stand on the closed facts"]
+    row = decide(facts)
+    doubts = []
+    if decision["row"] != row.name or decision.get("reason") != row.reason:
+        doubts.append(f"the table makes row {row.name} of its facts, not {decision['row']}")
+    if predicate.get("recovery_decision") != row.decision.value:
+        doubts.append(f"the table decides to {row.decision.value} on its facts")
+    outcome = _part(predicate, "outcome")
+    word = OUTCOME_OF[facts.finding].value
+    if (outcome.get("finding"), outcome.get("word")) != (facts.finding.value, word):
+        doubts.append(f"its facts say {facts.finding.value}, its outcome does not")
+    return doubts
+
+
+def _facts_and_members(predicate: Mapping[str, Json]) -> list[str]:
+    """What a certificate's facts and its other members say of each other."""
+    facts = read_facts(_part(predicate, "decision").get("facts"))
+    if facts is None:
+        return []
+    status = _part(predicate, "effect")["status"]
+    doubts = []
+    if STATUS_OF.get(facts.finding) != status:
+        doubts.append(f"its facts say {facts.finding.value}, its effect is {status}")
+    if facts.closure is not Closure.CLOSED or facts.effects is not _effects_of(facts):
+        doubts.append("its facts are those of a report: the cut is not closed")
+    absent = facts.finding in (Finding.NOT_APPLIED, Finding.NOT_APPLIED_SEALED)
+    if absent != ("absence" in predicate):
+        doubts.append("an absence argument and a finding of absence stand only together")
+    return doubts
+
+
+def _effects_of(facts: Facts) -> Effects:
+    return Effects.ONE if STATUS_OF.get(facts.finding) == "committed" else Effects.NONE
+
+
 _RULES: Final[tuple[Callable[[Mapping[str, Json]], list[str]], ...]] = (
     _decision_and_effect,
     _replay_needs_a_key,
     _references,
     _authority,
     _order_of_times,
+    decision_again,
+    _facts_and_members,
 )
 
 

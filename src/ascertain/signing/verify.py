@@ -5,7 +5,8 @@
 1. the envelope: exact bytes, signatures by trusted keys of the role ``certificate``;
 2. the statement: canonical bytes, known types, one subject;
 3. the keys, at the predicate's own ``issued_at``;
-4. the predicate: valid under the RCC schema, about the subject's action, consistent in itself;
+4. the predicate: valid under the RCC schema, about the subject's action, consistent in itself, and
+   with the decision that the table makes of the facts it carries, where it carries them;
 5. what the caller expects: action, lineage, audience.
 
 **What issued_at means.** The key that signed the document also signed that date. A retired key's
@@ -27,7 +28,12 @@ from typing import Final
 
 from ascertain.core.codec import Json
 from ascertain.errors import EnvelopeRefused, PredicateRefused
-from ascertain.signing.consistency import SKEW_US, consistency
+from ascertain.signing.consistency import (
+    SKEW_US,
+    consistency,
+    decision_again,
+    is_decided_again,
+)
 from ascertain.signing.disk import read_bounded
 from ascertain.signing.dsse import ENVELOPE_BYTES_MAX, envelope_digest, open_envelope
 from ascertain.signing.manifest import KeyManifest, Role, TrustedKey
@@ -46,6 +52,7 @@ class Verified:
     ``digest`` is the SHA-256 of the envelope's bytes. ``unchecked`` names the bindings (action,
     lineage, audience, time) that the caller expected nothing of. ``cautions`` says in words what
     the signature alone cannot settle. ``audience`` is None where the document names none.
+    ``decided_again``: its decision was made again from its facts, and is the same.
     """
 
     predicate_type: str
@@ -60,6 +67,7 @@ class Verified:
     keys: tuple[TrustedKey, ...]
     unchecked: tuple[str, ...]
     cautions: tuple[str, ...]
+    decided_again: bool = False
 
     @property
     def is_report(self) -> bool:
@@ -134,7 +142,8 @@ def verify(
         digest=envelope_digest(raw),
         keys=opened.keys,
         unchecked=(*unchecked, *(() if at_us is not None else ("time",))),
-        cautions=tuple(_cautions(opened.keys)),
+        cautions=(*_cautions(opened.keys), *_undecided(said.predicate)),
+        decided_again=is_decided_again(said.predicate),
     )
 
 
@@ -182,7 +191,7 @@ def _issued_at(said: Statement) -> int:
 
 
 def _check_predicate(said: Statement) -> None:
-    """Schema and consistency for a certificate; a report only has to name its action."""
+    """Schema and consistency for a certificate; a report names its action and decides rightly."""
     if said.predicate_type == CERTIFICATE_TYPE and (found := problems(said.predicate)):
         path, message = found[0]
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -190,7 +199,8 @@ def _check_predicate(said: Statement) -> None:
     action = said.predicate.get("action")
     if not isinstance(action, dict) or action.get("action_id") != said.action_id:
         raise PredicateRefused("$.action.action_id: is not the subject of the statement")
-    if said.predicate_type == CERTIFICATE_TYPE and (doubts := consistency(said.predicate)):
+    is_certificate = said.predicate_type == CERTIFICATE_TYPE
+    if doubts := (consistency if is_certificate else decision_again)(said.predicate):
         raise PredicateRefused(
             f"it contradicts itself: {'; '.join(doubts)}",
             fix="Its issuer has a defect or is not honest: do not act on it.",
@@ -225,4 +235,14 @@ def _cautions(keys: tuple[TrustedKey, ...]) -> list[str]:
         " a witness from outside, this document may be younger than it says"
         for key in keys
         if key.compromised_from_us is not None
+    ]
+
+
+def _undecided(predicate: dict[str, Json]) -> list[str]:
+    """A word on facts that were decided by another table than the one known here."""
+    if "decision" not in predicate or is_decided_again(predicate):
+        return []
+    return [
+        "it was decided by another decision table than the one of this version: its facts were not"
+        " decided again"
     ]

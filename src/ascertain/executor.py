@@ -1,0 +1,76 @@
+"""This process as an executor: a name, and a lock that proves when it is gone (DESIGN 6)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+from ascertain.journal.process_lock import Gone, ProcessLock, prove_gone, watch
+
+
+class LockingExecutor:
+    """Holds one lock for each process; a forked child makes its own, and keeps its parent's.
+
+    The lock is taken when the name is first asked for, so that a process that only reads
+    holds none.
+    """
+
+    def __init__(self, locks: Path) -> None:
+        self._locks = locks
+        self._lock: ProcessLock | None = None
+        self._pid = 0
+        self._making = threading.Lock()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self._making = threading.Lock()
+
+    @property
+    def lock(self) -> ProcessLock:
+        """This process's lock."""
+        if self._lock is None or self._pid != os.getpid():
+            with self._making:
+                if self._lock is None or self._pid != os.getpid():
+                    name = f"ex-{os.getpid()}-{secrets.token_hex(8)}"
+                    self._lock = ProcessLock.hold(self._locks, name)
+                    self._pid = os.getpid()
+        return self._lock
+
+    @property
+    def name(self) -> str:
+        """This process's name as an executor."""
+        return self.lock.executor_id
+
+    def enter(self) -> Any:
+        """See `runtime.Executor`."""
+        return watch(self.lock)
+
+    def gone(self, executor: str) -> str | None:
+        """See `runtime.Executor`."""
+        found = prove_gone(self._locks, executor)
+        return found.proof if isinstance(found, Gone) else None
+
+    def lock_fd(self) -> int:
+        """See `runtime.Executor`."""
+        return self.lock.inheritable_fd()
+
+
+class ReadingExecutor:
+    """For a journal that is opened to be read: it drives nothing and proves nothing."""
+
+    name = "reader"
+
+    def enter(self) -> Any:
+        """See `runtime.Executor`; nothing is released here."""
+        raise RuntimeError("a journal opened read-only releases nothing")
+
+    def gone(self, executor: str) -> str | None:
+        """See `runtime.Executor`."""
+        return None
+
+    def lock_fd(self) -> int:
+        """See `runtime.Executor`."""
+        raise RuntimeError("a journal opened read-only holds no lock")

@@ -1,0 +1,78 @@
+"""What stands beside a journal's file, in the folder ``<path>.ascertain`` (DESIGN 2, 6, 10).
+
+``keyring.json``  the keys of its fingerprints, shared by its workers
+``witness``       how far the journal has got, so that a restored copy is recognised
+``locks/``        one lock for each executor: the proof that it is gone
+``signing.pem``, ``manifest.json``  made by `ascertain.certify`
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from ascertain.errors import JournalUnavailable
+
+from .keyring import Keyring
+from .witness import Witness, Witnessed
+
+
+class Sidecar:
+    """The folder of one journal. ``used``: the journal has records already.
+
+    Raises KeyringMissing where its keys are gone, JournalUnavailable where the folder
+    cannot be made.
+    """
+
+    def __init__(self, path: Path, incarnation: str, *, used: bool, read_only: bool) -> None:
+        self.folder = path.with_name(path.name + ".ascertain")
+        self.incarnation = incarnation
+        self.complete = True
+        self._path = path
+        if not read_only:
+            self._make_folder()
+        self.keyring = Keyring.load_or_create(
+            self.folder / "keyring.json", must_exist=used or read_only
+        )
+        place = self.folder / "witness"
+        self._witness = Witness.open(place, read_only=read_only) if not read_only or place.exists() else None
+        self.witnessed: Witnessed | None = self._witness.read() if self._witness else None
+        if self.witnessed is None and self._witness is not None and not read_only and not used:
+            self._witness.begin(incarnation, path.stat().st_ino)
+
+    def _make_folder(self) -> None:
+        try:
+            (self.folder / "locks").mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise JournalUnavailable(
+                f"{self.folder} cannot be made: {error.strerror}",
+                fix="Make the journal's directory writable for this user.",
+            ) from None
+
+    @property
+    def locks(self) -> Path:
+        """Where executors hold their locks."""
+        return self.folder / "locks"
+
+    def matches(self, body: bytes) -> bool:
+        """Is this record the one that the witness saw last?"""
+        seen = self.witnessed
+        return seen is None or sha256(body).digest() == seen.digest
+
+    def witness_record(self, sequence: int, digest: str) -> None:
+        """Show the outside that a record is durable."""
+        if self._witness is not None:
+            self._witness.update(sequence, bytes.fromhex(digest))
+
+    def reconcile(self, incarnation: str, sequence: int, digest: str) -> None:
+        """Begin a new incarnation: what the file holds now is what counts from here on."""
+        if self._witness is not None:
+            self._witness.begin(incarnation, self._path.stat().st_ino)
+            self.incarnation = incarnation
+            if sequence:
+                self._witness.update(sequence, bytes.fromhex(digest))
+
+    def close(self) -> None:
+        """Release the files."""
+        if self._witness is not None:
+            self._witness.close()

@@ -1,0 +1,72 @@
+"""`ascertain.open`: from a path or URL to an open journal with its policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ascertain.authority import Authority
+from ascertain.errors import DeclarationRefused, JournalUnavailable
+from ascertain.executor import LockingExecutor, ReadingExecutor
+from ascertain.journal.sqlite import SqliteJournal
+from ascertain.opened import Ascertain
+from ascertain.ports import Clock, Ids, Ports, Seam
+from ascertain.presented import Keys
+from ascertain.runtime import LEASE, Runtime
+
+
+def path_of(url: str | Path) -> Path:
+    """The file that a path or ``sqlite:`` URL names. Raises JournalUnavailable for others."""
+    text = str(url)
+    if text.startswith("sqlite:"):
+        text = text.removeprefix("sqlite:")
+        return Path(text[2:] if text.startswith("//") else text)
+    if "://" in text:
+        raise JournalUnavailable(
+            f"{text.split('://')[0]}:// journals are not there yet",
+            fix="Give a path to a SQLite file, or sqlite:///path.",
+        )
+    return Path(text)
+
+
+def open_journal(
+    url: str | Path,
+    *,
+    policy: Authority,
+    read_only: bool = False,
+    create: bool = True,
+    lease: int = LEASE,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    seam: Seam | None = None,
+) -> Ascertain:
+    """Open a journal, or make a new one where no file is.
+
+    ``policy``: who decides; there is no implicit allow. ``lease``: microseconds for which a
+    claim drives an action. ``clock``, ``ids``, ``seam``: the ports, for tests and explorers.
+
+    Raises DeclarationRefused without a policy; NotAJournal, SchemaTooNew, KeyringMissing,
+    IncarnationChanged or JournalUnavailable where the file cannot be used.
+    """
+    if not hasattr(policy, "decide") or not hasattr(policy, "grants"):
+        raise DeclarationRefused(
+            "the journal has no policy",
+            fix="Write policy=limits({'amount_pence': 200_000}), or an Authority of your own.",
+        )
+    path = path_of(url)
+    journal = SqliteJournal(path, create=create, read_only=read_only)
+    ring = journal.sidecar.keyring
+    executor: Any = ReadingExecutor() if read_only else LockingExecutor(journal.sidecar.locks)
+    runtime = Runtime(
+        journal,
+        Ports(journal, clock=clock, ids=ids, seam=seam),
+        policy,
+        Keys(ring.active, ring.secrets),
+        executor,
+        lease=lease,
+    )
+    if not read_only:
+        from ascertain.certify import Issuer
+
+        runtime.issuer = Issuer(journal.sidecar.folder)
+    return Ascertain(runtime)

@@ -190,7 +190,9 @@ def _again(view: View, number: int | None) -> tuple[Entry, ...]:
 
 def _is_positive(entry: Entry) -> bool:
     record = entry.record
-    return isinstance(record, OperatorAttested) or getattr(record, "claim", None) is not None
+    if isinstance(record, OperatorAttested):
+        return True
+    return isinstance(record, ReceiptRecorded) and record.claim in (*LEVELS, "rejected")
 
 
 def _carrying(view: View, contract: Contract, verdict: Verdict) -> list[Entry]:
@@ -200,7 +202,7 @@ def _carrying(view: View, contract: Contract, verdict: Verdict) -> list[Entry]:
     words: tuple[str, ...] = ()
     references: set[str] | None = None
     if verdict.finding in APPLIED:
-        claims, words = LEVELS, ("applied", "reversed")
+        claims, words = (*LEVELS, "reversed"), ("applied", "reversed")
         references = {item.reference for item in verdict.effects} | {""}
     elif verdict.finding is Finding.REJECTED:
         claims, words = ("rejected",), ("rejected",)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .absence import Absence, quiet_at
 from .contract import DAY, FOR_EVER, HOUR, MINUTE, SECOND, Consistency, Contract, Reversibility
 from .cut import Cut, View
 from .decision import APPLIED
 from .facts import Facts, Finding
-from .outcome import Absence, Verdict
+from .outcome import Verdict
 from .records import Entry
 
 _UNRESOLVED = (Finding.UNKNOWN, Finding.APPLIED_SHORT, Finding.CONFLICT)
@@ -26,7 +27,7 @@ def limitations(
         *_of_sources(cut, view),
         *_of_evidence(view, contract, verdict),
         *_of_readback(contract, verdict),
-        *_of_flight(contract, verdict, facts),
+        *_of_flight(view, contract, verdict, facts),
         *_of_world(view, contract),
         *_of_boundary(contract),
     ]
@@ -129,31 +130,30 @@ def _of_readback(contract: Contract, verdict: Verdict) -> Iterator[str]:
         yield f"the provider keeps what was read for {span(readback.retention)}, by the contract"
 
 
-def _of_flight(contract: Contract, verdict: Verdict, facts: Facts) -> Iterator[str]:
+def _of_flight(view: View, contract: Contract, verdict: Verdict, facts: Facts) -> Iterator[str]:
     flight = contract.in_flight
     argued = verdict.argument is not None and verdict.argument.kind is Absence.GONE_AND_SEEN
-    if (
-        argued or facts.replay or verdict.quiet_at is not None
-    ) and flight.after_release is not None:
+    timed = argued or facts.replay or verdict.quiet_at is not None
+    if timed and flight.after_release is not None:
         yield (
             "how long a request may still land, "
             f"{span(flight.after_release)} after its release, is the contract's word"
         )
     if verdict.open and flight.after_release is None:
         yield "how long a request may still land is not known: that time passes proves nothing"
+    paused = any(quiet_at(view, contract, number) is None for number in view.released)
+    if paused and flight.longest_pause is not None:
+        yield (
+            "it is assumed, not proved, that no executor stands still for longer than "
+            f"{span(flight.longest_pause)} between its last look and its request"
+        )
     if facts.replay and contract.convergent:
         yield "that doing it twice is the same as doing it once is the contract's word"
-    elif facts.replay:
-        kept = contract.key.retention if contract.key.retention is not None else 0
+    elif facts.replay and contract.key.retention is not None:
         yield (
             "that a repeated key gets the first result, for as long as the key is kept "
-            f"({span(kept)}), is the contract's word"
+            f"({span(contract.key.retention)}), is the contract's word"
         )
-        if flight.longest_pause is not None:
-            yield (
-                "it is assumed, not proved, that no executor stands still for longer than "
-                f"{span(flight.longest_pause)} between its last look and its request"
-            )
     if flight.doubles and not contract.key.first_result:
         yield "the network may deliver one request twice, and nothing here excludes it"
     if flight.client_retries:

@@ -13,7 +13,7 @@ import msgspec
 
 from ascertain.applying import ended_by, local_steps, marker_of
 from ascertain.authority import Authority, Ruling
-from ascertain.core.codec import encode, fingerprint_matches
+from ascertain.core.codec import fingerprint_matches
 from ascertain.core.cut import View
 from ascertain.core.evidence import Reply, add_reply
 from ascertain.core.facts import Finding, Needs
@@ -39,8 +39,9 @@ from ascertain.permission import (
 )
 from ascertain.ports import Steps
 from ascertain.presented import Presented
+from ascertain.recovery.looking import look_steps
 from ascertain.reply import reply_to_error, reply_to_return
-from ascertain.runtime import Runtime, judged, needs_now, project, standing
+from ascertain.runtime import Runtime, announce, judged, needs_now, project, standing
 
 
 class Call:
@@ -249,11 +250,12 @@ def claim(runtime: Runtime, tx: Transaction, p: Presented, draft: Draft) -> Clai
 
 def _claim_row(runtime: Runtime, row: ActionRow, draft: Draft, refused: str | None) -> Chain:
     """Set the row for the claim that was drafted, or for its refusal; the chain to write."""
-    row.changed_at = draft.now
-    row.open, row.next_at = False, draft.now
+    row.changed_at = row.next_at = draft.now
     if refused is not None:
-        row.finding, row.decision = Finding.NOT_APPLIED.value, REFUSED_HERE
-        row.holder, row.lease_until = "", 0
+        row.holder, row.lease_until, row.decision = "", 0, REFUSED_HERE
+        if not row.attempts:
+            row.finding = Finding.NOT_APPLIED.value
+        row.open = row.finding == Finding.UNKNOWN.value
         return draft.base
     release: AttemptReleased = draft.release.record
     row.epoch, row.attempts = release.epoch, release.number
@@ -287,10 +289,11 @@ def reclaim_steps(
         return _claimed(new, [*known, *chain.entries], draft, refused)
 
     try:
-        return (yield runtime.ports.transact("claim", work))
+        claimed: Claimed = yield runtime.ports.transact("claim", work)
     except AmbiguousCommit:
         yield from unsent_steps(runtime, p, draft)
         raise
+    return claimed
 
 
 def unsent_steps(runtime: Runtime, p: Presented, draft: Draft) -> Steps[None]:
@@ -325,7 +328,9 @@ def release_steps(
     try:
         with runtime.executor.enter():
             given = p.declared.parameters.decode(p.plain)
-            answer = yield runtime.ports.adapter("release", lambda: p.declared.release(call, **given))
+            answer = yield runtime.ports.adapter(
+                "release", lambda: p.declared.release(call, **given)
+            )
         reply = reply_to_return(p.contract, answer)
     except Exception as error:
         reply = reply_to_error(p.contract, error)
@@ -363,12 +368,8 @@ def _local(
     return outcome
 
 
-def _seen_there(
-    runtime: Runtime, p: Presented, claimed: Claimed, marker: Marker
-) -> Steps[Outcome]:
+def _seen_there(runtime: Runtime, p: Presented, claimed: Claimed, marker: Marker) -> Steps[Outcome]:
     """The fence was won before this attempt: its row is read as evidence."""
-    from ascertain.recovery.looking import look_steps
-
     now = yield runtime.ports.now()
     row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
     entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(p.root_id))
@@ -417,12 +418,6 @@ def settle_steps(
 def _settle(tx: Transaction, row: ActionRow, chain: Chain, epoch: int) -> None:
     tx.advance(row, chain, epoch=epoch)
     announce(tx, row, chain.position)
-
-
-def announce(tx: Transaction, row: ActionRow, position: int) -> None:
-    """The outbox row of a transition, in the transition's own transaction."""
-    body = encode({"action_id": row.action_id, "finding": row.finding, "type": row.type})
-    tx.emit(row, position, f"outcome.{row.finding}", body.decode())
 
 
 def late_steps(

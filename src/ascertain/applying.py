@@ -125,9 +125,7 @@ def _existing(ports: Ports, p: Presented, handle: Handle, *, owned: bool) -> Ste
     if owned:
         yield ports.adapter("rollback", handle.rollback)
     else:
-        yield ports.adapter(
-            "savepoint", lambda: handle.run(f"RELEASE SAVEPOINT {SAVEPOINT}", {})
-        )
+        yield ports.adapter("savepoint", lambda: handle.run(f"RELEASE SAVEPOINT {SAVEPOINT}", {}))
     if row is not None and row.state != "sealed":
         check_fence(row, p.action_id, p.fingerprint)
     detail = "its fence is sealed" if row is None or row.state == "sealed" else "it took effect"

@@ -102,7 +102,7 @@ def declare(
 
 
 def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable():
+    if not 0 < len(name) <= 100 or not name.isprintable():
         raise DeclarationRefused(
             f"{name!r} is not a name for an action type", fix="Use 1 to 100 printable characters."
         )

@@ -4,8 +4,10 @@
 
     journal = ascertain.open("payments.db", policy=limits({"amount_pence": 200_000}))
 
+
     @journal.action("supplier-payment", contract=CONTRACT)
     def pay(call, *, payee: str, amount_pence: int): ...
+
 
     outcome = pay.perform("pay-run-190-v3", payee="Northwind", amount_pence=125_000)
 """
@@ -56,7 +58,7 @@ class Action:
         domain: str | None = None,
         consistency: Consistency | None = None,
     ) -> Any:
-        """Decorate the function that looks: ``(question) -> Seen | Absent | Declined | Unreadable``.
+        """Decorate the function that looks: from a `Question` to a reading, or several.
 
         ``domain``: its control domain, the contract's if left out. ``consistency``: what its
         reads may miss, the contract's readback's if left out. Raises DeclarationRefused.
@@ -86,7 +88,9 @@ class Action:
 
         return add
 
-    def precondition(self, predicate: str) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+    def precondition(
+        self, predicate: str
+    ) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
         """Decorate the function that returns the present version of a resource."""
 
         def add(given: Callable[[str], str]) -> Callable[[str], str]:
@@ -356,8 +360,7 @@ class Ascertain:
     ) -> list[Recovered]:
         """Recover every open action that is due. One that is refused does not stop the rest."""
         return [
-            self.recover(row.action_id, authority=authority, act=act)
-            for row in self.due(most=most)
+            self.recover(row.action_id, authority=authority, act=act) for row in self.due(most=most)
         ]
 
     def attest(

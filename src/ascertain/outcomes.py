@@ -3,13 +3,20 @@
 ::
 
     match outcome:
-        case Applied(receipt): ...
-        case Rejected(reason): ...
-        case NotApplied(argument): ...
-        case Unknown(reason, next_observation): ...   # what depends on it stays frozen
-        case Conflict(violations): ...
-        case Pending(reason, next_observation): ...   # it happened, not yet as far as asked
-        case Reversed(receipt, by): ...
+        case Applied(receipt):
+            ...
+        case Rejected(reason):
+            ...
+        case NotApplied(argument):
+            ...
+        case Unknown(reason, next_observation):
+            ...  # what depends on it stays frozen
+        case Conflict(violations):
+            ...
+        case Pending(reason, next_observation):
+            ...  # it happened, not yet as far as asked
+        case Reversed(receipt, by):
+            ...
 
 Only `Applied` means that work may go on as if the effect were there.
 """
@@ -143,9 +150,7 @@ class Unknown(Outcome):
 def _receipt(view: View, judgement: Judgement) -> Receipt:
     effects = judgement.verdict.effects
     effect = min(effects, key=lambda item: item.reference == "")
-    results = [
-        entry.record.result for entry in view.receipts if entry.record.claim is not None
-    ]
+    results = [entry.record.result for entry in view.receipts if entry.record.claim is not None]
     return Receipt(
         view.action_id,
         LEVELS[effect.level],
@@ -174,9 +179,7 @@ def outcome_of(view: View, judgement: Judgement, *, refused: str | None = None) 
         return NotApplied(argument=verdict.reason, refused=refused, sealed=sealed, **known)
     if finding is Finding.CONFLICT:
         return Conflict(violations=_disagreements(judgement), **known)
-    return Unknown(
-        reason=verdict.reason, next_observation=judgement.next_observation, **known
-    )
+    return Unknown(reason=verdict.reason, next_observation=judgement.next_observation, **known)
 
 
 def _disagreements(judgement: Judgement) -> tuple[str, ...]:

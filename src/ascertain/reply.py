@@ -77,8 +77,8 @@ def names_of_return(value: object) -> tuple[str, ...]:
 
 def _names_of_error(error: BaseException) -> Iterator[str]:
     word = getattr(error, "word", "")
-    base = {Refusal: "declined", NoEffect: "no_effect"}.get(type(error))
-    if base is not None:
+    if isinstance(error, Refusal | NoEffect):
+        base = "declined" if isinstance(error, Refusal) else "no_effect"
         if word and _WORD.fullmatch(word):
             yield f"{base}:{word}"
         yield base

@@ -17,7 +17,7 @@ from ascertain.core.judgement import ALL_VERBS, Context, Judgement, judge, needs
 from ascertain.core.records import Entry, Need
 from ascertain.declaration import ActionType
 from ascertain.errors import RecoveryRefused
-from ascertain.journal import ActionRow, Journal, Reader
+from ascertain.journal import ActionRow, Journal, Reader, Transaction
 from ascertain.ports import Ports
 from ascertain.presented import Keys
 
@@ -162,3 +162,9 @@ def judged(runtime: Runtime, cut: Cut, action_id: str, context: Context) -> Judg
             fix="Run `ascertain journal check`.",
         )
     return judge(cut, action_id, runtime.contract(intent.contract), context)
+
+
+def announce(tx: Transaction, row: ActionRow, position: int) -> None:
+    """The outbox row of a transition, in the transition's own transaction."""
+    body = encode({"action_id": row.action_id, "finding": row.finding, "type": row.type})
+    tx.emit(row, position, f"outcome.{row.finding}", body.decode())

@@ -12,7 +12,6 @@ from typing import Any
 from ascertain.action import (
     Call,
     Claimed,
-    announce,
     check_same,
     claim,
     draft_steps,
@@ -30,7 +29,7 @@ from ascertain.outcomes import Outcome, Pending
 from ascertain.ports import Steps
 from ascertain.presented import Presented
 from ascertain.recovery.known import known_steps, perform_steps
-from ascertain.runtime import Runtime, judged, project, standing
+from ascertain.runtime import Runtime, announce, judged, project, standing
 
 
 def apply_steps(

@@ -98,10 +98,8 @@ def limits(
             fix=f"Verbs are {', '.join(VERBS)}; valid_for is microseconds above zero.",
         )
     for name, most in (maximum or {}).items():
-        if not isinstance(most, int) or isinstance(most, bool):
+        if type(most) is not int:
             raise DeclarationRefused(
                 f"the limit of {name} is not an integer", fix="Give minor units, as an integer."
             )
-    return Limits(
-        maximum or {}, actor=actor, approver=approver, valid_for=valid_for, verbs=verbs
-    )
+    return Limits(maximum or {}, actor=actor, approver=approver, valid_for=valid_for, verbs=verbs)

@@ -35,7 +35,9 @@ class Sidecar:
             self.folder / "keyring.json", must_exist=used or read_only
         )
         place = self.folder / "witness"
-        self._witness = Witness.open(place, read_only=read_only) if not read_only or place.exists() else None
+        self._witness = (
+            Witness.open(place, read_only=read_only) if not read_only or place.exists() else None
+        )
         self.witnessed: Witnessed | None = self._witness.read() if self._witness else None
         if self.witnessed is None and self._witness is not None and not read_only and not used:
             self._witness.begin(incarnation, path.stat().st_ino)

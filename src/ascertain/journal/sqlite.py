@@ -83,9 +83,7 @@ class _Read:
         root = self.action(root_id)
         if root is None:
             return []
-        rows = self.conn.execute(
-            f"{_SELECT} WHERE parent = ? ORDER BY number", (root.number,)
-        )
+        rows = self.conn.execute(f"{_SELECT} WHERE parent = ? ORDER BY number", (root.number,))
         return [root, *(_row(found) for found in rows.fetchall())]
 
 
@@ -176,9 +174,13 @@ class _Transaction(_Read):
             "INSERT OR IGNORE INTO certificate SELECT ?, number, ?, ?, ?, ? "
             "FROM action WHERE action_id = ?",
             (
-                certificate.digest, certificate.action_id, certificate.position,
-                certificate.form, certificate.body, certificate.root_id,
-            ),  # fmt: skip
+                certificate.digest,
+                certificate.action_id,
+                certificate.position,
+                certificate.form,
+                certificate.body,
+                certificate.root_id,
+            ),
         )
 
 

@@ -157,9 +157,7 @@ def reading_of(row: Fenced | None, question: Question) -> Reading:
         return Declined(row.reason or "refused")
     if row.state != "applied":
         return Unreadable(f"a fence row in state {row.state!r}")
-    return Seen(
-        None, action_id=question.action_id, fingerprint=row.fingerprint, result=row.result
-    )
+    return Seen(None, action_id=question.action_id, fingerprint=row.fingerprint, result=row.result)
 
 
 def read_fence(handle: Handle, action_id: str) -> Fenced | None:
@@ -176,9 +174,7 @@ def read_fence(handle: Handle, action_id: str) -> Fenced | None:
     return Fenced(fingerprint, state, int(attempt), kept, reason)
 
 
-def write_fence(
-    handle: Handle, action_id: str, fingerprint: str, state: str, attempt: int
-) -> None:
+def write_fence(handle: Handle, action_id: str, fingerprint: str, state: str, attempt: int) -> None:
     """Win the row. Raises Duplicate where it is held already."""
     won = handle.run(
         "INSERT INTO ascertain_fence (action_id, fingerprint, state, attempt) "
@@ -207,8 +203,7 @@ def finish_fence(
     )
     body = encode({"action_id": action_id, "state": state}).decode()
     handle.run(
-        "INSERT INTO ascertain_outbox (action_id, topic, body) "
-        "VALUES (:action_id, :topic, :body)",
+        "INSERT INTO ascertain_outbox (action_id, topic, body) VALUES (:action_id, :topic, :body)",
         {"action_id": action_id, "topic": f"fence.{state}", "body": body},
     )
 
@@ -317,9 +312,7 @@ def sqlite_marker(path: str, *, domain: str = "database", timeout_s: float = 30.
         conn.execute("PRAGMA synchronous = FULL")
         return SqliteHandle(conn, owned=True)
 
-    return Marker(
-        connect, SqliteHandle, domain=domain, shared_path=str(Path(path).absolute())
-    )
+    return Marker(connect, SqliteHandle, domain=domain, shared_path=str(Path(path).absolute()))
 
 
 def sqlalchemy_marker(engine: Any, *, domain: str = "database") -> Marker:

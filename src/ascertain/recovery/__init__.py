@@ -1,0 +1,1 @@
+"""Recovery: the six moves for one lineage under one lease (DESIGN 8)."""

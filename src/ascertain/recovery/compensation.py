@@ -6,6 +6,8 @@ reference, so that doing it again is the same action. The first effect's records
 
 from __future__ import annotations
 
+from functools import partial
+
 from ascertain.authority import Authority
 from ascertain.core.codec import encode
 from ascertain.core.contract import Contract
@@ -22,6 +24,7 @@ from ascertain.runtime import Runtime
 
 from .known import perform_steps
 from .looking import append_steps
+
 
 def surplus(cut: Cut, action_id: str, contract: Contract) -> tuple[Proved, ...]:
     """The effects that must not stand: all but the first valid one, or all under a deny."""
@@ -55,7 +58,7 @@ def compensate_effects_steps(
     for effect in effects:
         if not effect.reference:
             raise RecoveryRefused(
-                f"an effect of {row.action_id!r} has no reference: it cannot be compensated exactly",
+                f"an effect of {row.action_id!r} has no reference to compensate it by",
                 fix="A person must find it and attest what became of it.",
             )
         yield from _one(runtime, row, effect, declared, compensator, p, authority)
@@ -141,7 +144,7 @@ def undone_steps(runtime: Runtime, row: ActionRow, cut: Cut) -> Steps[tuple[Acti
     done: list[Entry] = []
     for entry in view.compensations:
         name = entry.record.compensator
-        made = yield runtime.ports.read("row", lambda name=name: runtime.journal.action(name))
+        made = yield runtime.ports.read("row", partial(runtime.journal.action, name))
         final = made is not None and made.finding == Finding.APPLIED_FINAL.value
         if final and name not in known:
             done.append(entry)

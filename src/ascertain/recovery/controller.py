@@ -94,9 +94,7 @@ def recover_steps(
         return (yield from _busy(runtime, action_id))
 
 
-def _begin(
-    runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority
-) -> Steps[State]:
+def _begin(runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority) -> Steps[State]:
     row, cut = taken
     declared = declared_type(runtime, row.type)
     p = present_again(runtime, row.root_id, cut.views[row.action_id], declared)
@@ -175,7 +173,9 @@ def _judge(runtime: Runtime, state: State) -> Steps[Judgement]:
         observable=contract.readback.by != "none" and bool(state.declared.observers),
         sealable=state.declared.sealer is not None and contract.seal.reach == "action",
         needs=needs,
-        authority=state.permit is None or state.permit.refused is None or _only_preconditions(state),
+        authority=state.permit is None
+        or state.permit.refused is None
+        or _only_preconditions(state),
         verbs=state.verbs,
         preconditions=state.preconditions,
         compensator=state.declared.compensator is not None,
@@ -215,9 +215,7 @@ def _preconditions(observed: list[PreconditionObserved]) -> Preconditions:
 def _look(runtime: Runtime, state: State, judgement: Judgement) -> Steps[None]:
     """The moves of *verify*: read; then, with the compensate capability, seal (DESIGN 7)."""
     if state.declared.observers:
-        state.row, state.cut = yield from look_steps(
-            runtime, state.row, state.cut, state.declared
-        )
+        state.row, state.cut = yield from look_steps(runtime, state.row, state.cut, state.declared)
     view = state.cut.views[state.row.action_id]
     judgement = yield from _judge(runtime, state)
     sealer = state.declared.sealer
@@ -228,9 +226,7 @@ def _look(runtime: Runtime, state: State, judgement: Judgement) -> Steps[None]:
     question = question_of(view, state.declared)
     sealed = yield runtime.ports.adapter("seal", lambda: sealer.seal(question))
     if not sealed:
-        state.row, state.cut = yield from look_steps(
-            runtime, state.row, state.cut, state.declared
-        )
+        state.row, state.cut = yield from look_steps(runtime, state.row, state.cut, state.declared)
         return
     now = yield runtime.ports.now()
     record = FenceSealed(
@@ -291,9 +287,7 @@ def counteract_steps(
     return outcome_of(state.cut.views[state.row.action_id], judgement)
 
 
-def undo_steps(
-    runtime: Runtime, action_id: str, authority: Authority
-) -> Steps[Outcome]:
+def undo_steps(runtime: Runtime, action_id: str, authority: Authority) -> Steps[Outcome]:
     """Compensate an effect that was wanted once and is not any more.
 
     Asks for the capability to compensate, and for a decision of its own. Raises

@@ -44,9 +44,7 @@ def take_steps(runtime: Runtime, action_id: str) -> Steps[tuple[ActionRow, Cut] 
         known = tx.entries(current.root_id)
         chain = Chain(current.root_id, known[-1].position, known[-1].digest)
         chain.add(
-            LeaseTaken(
-                action_id=action_id, at=now, epoch=before + 1, holder=runtime.executor.name
-            )
+            LeaseTaken(action_id=action_id, at=now, epoch=before + 1, holder=runtime.executor.name)
         )
         current.epoch = before + 1
         current.holder = runtime.executor.name

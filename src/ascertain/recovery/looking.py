@@ -7,8 +7,8 @@ end of the lineage, whoever drives it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from ascertain.action import announce
 from ascertain.core.cut import Cut, View
 from ascertain.core.evidence import Reading, Unreadable, add_readings
 from ascertain.core.records import AttemptReturned, Chain, Entry, ExecutorGone
@@ -16,7 +16,7 @@ from ascertain.declaration import ActionType
 from ascertain.journal import ActionRow, Transaction
 from ascertain.observers import Observer, readings
 from ascertain.ports import Steps
-from ascertain.runtime import Runtime, judged, project, standing
+from ascertain.runtime import Runtime, announce, judged, project, standing
 
 from .rebuilt import intent_of, question_of
 
@@ -66,7 +66,7 @@ def executor_steps(runtime: Runtime, row: ActionRow, cut: Cut) -> Steps[tuple[Ac
                 ended.append(entry)
         elif executor not in view.gone and executor not in gone:
             proof = yield runtime.ports.adapter(
-                "prove_gone", lambda executor=executor: runtime.executor.gone(executor)
+                "prove_gone", partial(runtime.executor.gone, executor)
             )
             if proof is not None:
                 gone[executor] = proof
@@ -76,9 +76,7 @@ def executor_steps(runtime: Runtime, row: ActionRow, cut: Cut) -> Steps[tuple[Ac
 
     def write(chain: Chain, view: View) -> None:
         for executor, proof in gone.items():
-            chain.add(
-                ExecutorGone(action_id=row.action_id, at=now, executor=executor, proof=proof)
-            )
+            chain.add(ExecutorGone(action_id=row.action_id, at=now, executor=executor, proof=proof))
         for entry in ended:
             chain.add(
                 AttemptReturned(
@@ -113,9 +111,7 @@ def look_steps(
     for observer in declared.observers:
         started = yield runtime.ports.now()
         try:
-            answer = yield runtime.ports.adapter(
-                "observe", lambda observer=observer: observer.observe(question)
-            )
+            answer = yield runtime.ports.adapter("observe", partial(observer.observe, question))
             found = readings(answer)
         except Exception as error:
             found = (Unreadable(f"{type(error).__name__}: {error}"[:300]),)

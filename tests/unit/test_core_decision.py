@@ -109,7 +109,7 @@ WHOLE = math.prod(len(values) for values in DOMAINS.values())
 
 def test_every_row_has_the_decision_that_is_written_here() -> None:
     assert {row.name: row.decision for row in TABLE} == EXPECTED
-    assert ROWS == {row.name: row for row in TABLE}
+    assert {row.name: row for row in TABLE} == ROWS
     assert len(ROWS) == len(TABLE)
 
 

@@ -19,7 +19,7 @@ from .contract import LEVELS, Contract
 from .cut import Cut, View, Violation, chain_violations
 from .decision import decide
 from .facts import Closure, Decision, Finding
-from .grounds import Grounds, grounds_of
+from .grounds import Grounds, Piece, grounds_of
 from .judgement import ALL_VERBS, Judgement
 from .limitations import limitations as limitations_of
 from .outcome import OUTCOME_OF
@@ -445,20 +445,18 @@ def _attempt(view: View, number: int, room: Room) -> dict[str, Json]:
 def _evidence(known: Grounds, room: Room) -> dict[str, Json]:
     """The most relevant evidence, in order of position, and how many pieces are left out."""
     kept = sorted(known.evidence[: room.items], key=lambda item: item.position)
-    items: list[Json] = [
-        present(
-            **{
-                name: instant(value)
-                if name in ("as_of", "observed_at")
-                else room.call(value)
-                if isinstance(value, str)
-                else value
-                for name, value in item.written().items()
-            }
-        )
-        for item in kept
-    ]
+    items: list[Json] = [_piece(item, room) for item in kept]
     return {"items": items, "left_out": len(known.evidence) - len(kept)}
+
+
+def _piece(item: Piece, room: Room) -> dict[str, Json]:
+    said = item.written()
+    for name, value in said.items():
+        if name in ("as_of", "observed_at"):
+            said[name] = instant_or_none(value)
+        elif isinstance(value, str):
+            said[name] = room.call(value)
+    return present(**said)
 
 
 def _capability(entry: Entry, room: Room) -> dict[str, Json]:

@@ -223,8 +223,8 @@ def _carrying(view: View, contract: Contract, verdict: Verdict) -> list[Entry]:
 
 def _evidence(view: View, cited: set[str]) -> tuple[Piece, ...]:
     pieces = [Piece(0 if e.digest in cited else 1, e) for e in (*view.attested, *view.seals)]
-    pieces += [Piece(2, entry) for entry in view.effects]
-    pieces += [Piece(5, entry) for entry in (*view.gone.values(), *view.checks)]
+    pieces += [Piece(2, entry) for entry in (*view.effects, *view.checks)]
+    pieces += [Piece(5, entry) for entry in view.gone.values()]
     for entry in view.receipts:
         record = entry.record
         plain = {"absence": 4, "unreadable": 6}.get(record.evidence, 3)

@@ -1,6 +1,7 @@
 """Canonical bytes: RFC 8785 inside the strict profile, and what is refused with which path."""
 
 import json
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -184,10 +185,12 @@ class Text(str):
         ({"a": {"\udc00": 1}}, '$.a["\\udc00"]', "surrogate"),
         ("\ud83d", "$", "surrogate"),
         ({"a b": {"c": object()}}, '$["a b"].c', "object"),
+        ({"x" * 64: 1.5}, f"$.{'x' * 64}", "a float"),
         ({"x" * 70: 1.5}, f'$["{"x" * 64}\\u2026"]', "a float"),
         ({"a": nested(MAX_DEPTH)}, "$.a" + "[0]" * (MAX_DEPTH - 1), "levels deep"),
         ({"a": [0] * (MAX_ITEMS + 1)}, "$.a", "items"),
         ({"a": {"b": ["x" * 40_000] * 2}}, "$.a.b", "larger"),
+        ({"a": {"b": {"c": "x" * 40_000, "d": "x" * 40_000}}}, "$.a.b", "larger"),
         ("x" * MAX_BYTES, "$", "larger"),
         ("x" * (MAX_BYTES + 1), "$", "larger"),
         (["\x00" * 20_000], "$", "larger"),
@@ -200,6 +203,25 @@ def test_encode_refuses_with_the_path(value: Any, path: str, words: str) -> None
     assert refused.value.fix.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("value", "fix"),
+    [
+        (1.5, "float or Decimal"),
+        (Text("x"), "plain value"),
+        ((1,), "plain dict or list"),
+        (OrderedDict(), "plain dict or list"),
+        (b"x", "with its type"),
+        (2**53, "Decimal"),
+        ("\ud800", "UTF-8"),
+        ("x" * MAX_BYTES, "outside"),
+    ],
+)
+def test_each_refusal_says_what_to_write_instead(value: Any, fix: str) -> None:
+    with pytest.raises(ProfileViolation) as refused:
+        encode({"a": value})
+    assert fix in refused.value.fix
+
+
 def test_a_refusal_does_not_repeat_the_value() -> None:
     with pytest.raises(ProfileViolation) as refused:
         encode({"card": 4242.4242})
@@ -207,6 +229,7 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
 
 
 def test_the_limits_themselves_are_allowed() -> None:
+    assert (MAX_BYTES, MAX_DEPTH, MAX_INTEGER) == (65_536, 64, 9_007_199_254_740_991)
     assert len(encode("x" * (MAX_BYTES - 2))) == MAX_BYTES
     assert encode(nested(MAX_DEPTH)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert decode(encode(nested(MAX_DEPTH))) == nested(MAX_DEPTH)
@@ -272,8 +295,11 @@ def test_encode_struct_refuses_lone_surrogates(changed: dict[str, Any], path: st
 
 
 def test_encode_struct_never_writes_what_decode_would_refuse() -> None:
+    fill = MAX_BYTES - len(encode_struct(record(subject="")))
+    greatest = encode_struct(record(subject="x" * fill))
+    assert decode_canonical(greatest) == json.loads(greatest)
     with pytest.raises(ProfileViolation, match="larger"):
-        encode_struct(record(subject="x" * MAX_BYTES))
+        encode_struct(record(subject="x" * (fill + 1)))
     deepest = encode_struct(record(parameters=nested(MAX_DEPTH - 1)))
     assert decode(deepest) == json.loads(deepest)
     for too_deep in (nested(MAX_DEPTH), msgspec.Raw(encode(nested(MAX_DEPTH)))):

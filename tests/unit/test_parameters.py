@@ -560,6 +560,9 @@ def test_the_description_is_plain_and_says_all() -> None:
         "default": None,
     }
     assert codec.decode_canonical(encode(described)) == described
+    assert (
+        repr(compile_parameters({"a": str, "b": list[int]})) == "Parameters(a: str, b: list[int])"
+    )
     several = compile_parameters({"c": Colour, "l": Literal["a", 1], "s": set[str], "t": Loose})
     assert [part["type"] for part in several.describe().values()] == [  # type: ignore[index, call-overload]
         "Colour['red', 1, '1']",

@@ -186,10 +186,18 @@ def _datetime_text(value: Any) -> str:
     if not isinstance(value, datetime):
         raise _misfit("datetime", value)
     if type(value) is not datetime:
-        value = _only(datetime.combine(value.date(), value.timetz()), value)
+        value = _without_subclass(value)
     if value.tzinfo is not UTC:
         value = _in_utc(value)
     return str(value.isoformat()).removesuffix("+00:00") + "Z"
+
+
+def _without_subclass(value: datetime) -> datetime:
+    plain = datetime.combine(value.date(), value.timetz())
+    if plain == value:
+        return plain
+    # It knows more than a datetime does: nanoseconds, say.
+    raise _misfit("datetime", value)
 
 
 def _in_utc(value: datetime) -> datetime:
@@ -208,16 +216,7 @@ def _in_utc(value: datetime) -> datetime:
 def _date_text(value: Any) -> str:
     if not isinstance(value, date) or isinstance(value, datetime):
         raise _misfit("date", value)
-    if type(value) is not date:
-        value = _only(date(value.year, value.month, value.day), value)
-    return value.isoformat()
-
-
-def _only(plain: date, value: date) -> Any:
-    """``plain``, unless the subclass that ``value`` is of knows more than it (nanoseconds, say)."""
-    if plain == value:
-        return plain
-    raise _misfit("datetime" if isinstance(plain, datetime) else "date", value)
+    return date.isoformat(value)
 
 
 def _uuid_text(value: Any) -> str:

@@ -404,7 +404,8 @@ def settle_steps(
         chain, release=release, intent=claimed.intent, contract=p.contract, reply=reply, at=now
     )
     entries = [*claimed.entries, *chain.entries]
-    found = judged(runtime, runtime.cut(entries, now), p.action_id, standing(p.contract))
+    cut = runtime.cut(entries, now)
+    found = judged(runtime, cut, p.action_id, standing(p.contract))
     epoch = row.epoch
     project(row, found, now)
     row.holder, row.lease_until = "", 0
@@ -412,7 +413,7 @@ def settle_steps(
         yield runtime.ports.transact("settle", lambda tx: _settle(tx, row, chain, epoch))
     except (StaleEpoch, PositionTaken):
         return (yield from late_steps(runtime, p, claimed, reply, refused=refused))
-    return report_of(runtime, row, entries, refused)
+    return outcome_of(cut.views[p.action_id], found, refused=refused)
 
 
 def _settle(tx: Transaction, row: ActionRow, chain: Chain, epoch: int) -> None:

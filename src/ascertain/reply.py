@@ -15,7 +15,6 @@ refusal or no effect, and what it lists none of is UNKNOWN.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -102,7 +101,7 @@ def names_of_error(error: BaseException) -> tuple[str, ...]:
 def _transport(error: BaseException) -> str:
     if _status(error) is not None or isinstance(error, Refusal | NoEffect):
         return "replied"
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+    if isinstance(error, TimeoutError):
         return "timed_out"
     return "lost" if isinstance(error, ConnectionError) else "raised"
 

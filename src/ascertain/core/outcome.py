@@ -104,7 +104,7 @@ def _schedule(view: View, contract: Contract, quiet: int | None) -> tuple[int, i
     ]
     start = looks[-1] if looks else (last.record.at if last is not None else 0)
     if len(looks) < plan.looks:
-        return len(looks), start + min(plan.first << min(len(looks), 60), plan.longest)
+        return len(looks), start + min(plan.first << len(looks), plan.longest)
     due = None if quiet is None else quiet + (contract.readback.lag or 0)
     if due is not None and start < due:
         return len(looks), due

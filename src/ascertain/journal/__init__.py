@@ -60,7 +60,6 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     topic: str
     body: str
-    delivered: int | None = None
 
 
 class StoredCertificate(msgspec.Struct, frozen=True, kw_only=True):

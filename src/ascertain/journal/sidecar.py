@@ -61,18 +61,16 @@ class Sidecar:
         seen = self.witnessed
         return seen is None or sha256(body).digest() == seen.digest
 
-    def witness_record(self, sequence: int, digest: str) -> None:
+    def witness_record(self, lineage: int, position: int, digest: str) -> None:
         """Show the outside that a record is durable."""
         if self._witness is not None:
-            self._witness.update(sequence, bytes.fromhex(digest))
+            self._witness.update(lineage, position, bytes.fromhex(digest))
 
-    def reconcile(self, incarnation: str, sequence: int, digest: str) -> None:
+    def reconcile(self, incarnation: str) -> None:
         """Begin a new incarnation: what the file holds now is what counts from here on."""
         if self._witness is not None:
             self._witness.begin(incarnation, self._path.stat().st_ino)
             self.incarnation = incarnation
-            if sequence:
-                self._witness.update(sequence, bytes.fromhex(digest))
 
     def close(self) -> None:
         """Release the files."""

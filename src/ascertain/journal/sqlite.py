@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from ascertain.core.cut import Sources
 from ascertain.core.records import Chain, Entry, read_entry
-from ascertain.errors import PositionTaken, StaleEpoch
+from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
 
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
 from .sidecar import Sidecar
@@ -49,7 +49,10 @@ _DUE = (
     "UPDATE action SET finding = ?, level = ?, open = ?, next_at = ?, changed_at = ? "
     "WHERE number = ?"
 )
-_RECORD = "INSERT INTO record (lineage, position, body) VALUES (?, ?, ?)"
+_RECORD = "INSERT INTO record (number, body) VALUES (?, ?)"
+
+PLACES = 1 << 20
+"""A record's number is its lineage's, times this, and its position: see the schema."""
 
 _insert_values = attrgetter(*_COLUMNS[:-1])
 _changing_values = attrgetter(*_CHANGING)
@@ -73,8 +76,9 @@ class _Read:
 
     def entries(self, root_id: str) -> list[Entry]:
         rows = self.conn.execute(
-            "SELECT body FROM record WHERE lineage = (SELECT number FROM action "
-            "WHERE action_id = ?) ORDER BY position",
+            "SELECT record.body FROM action JOIN record ON record.number "
+            "BETWEEN action.number * 1048576 AND action.number * 1048576 + 1048575 "
+            "WHERE action.action_id = ? ORDER BY record.number",
             (root_id,),
         )
         return [read_entry(body) for (body,) in rows.fetchall()]
@@ -92,7 +96,7 @@ class _Transaction(_Read):
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         super().__init__(conn)
-        self.last: tuple[int, str] | None = None
+        self.last: tuple[int, int, str] | None = None
 
     def create(self, row: ActionRow, chain: Chain) -> None:
         if row.parent is None:
@@ -146,11 +150,15 @@ class _Transaction(_Read):
         entries = chain.entries
         if not entries:
             return
-        rows = [(lineage, entry.position, entry.raw) for entry in entries]
-        if len(rows) > 1:
-            self.conn.executemany(_RECORD, rows[:-1])
-        cursor = self.conn.execute(_RECORD, rows[-1])
-        self.last = (cursor.lastrowid or 0, entries[-1].digest)
+        if chain.position >= PLACES:
+            raise JournalUnavailable(
+                f"lineage {chain.lineage!r} is full: it has {PLACES - 1} records",
+                fix="A person must decide on its actions; begin a new one under a new id.",
+            )
+        first = lineage * PLACES
+        rows = [(first + entry.position, entry.raw) for entry in entries]
+        self.conn.executemany(_RECORD, rows)
+        self.last = (lineage, chain.position, chain.digest)
 
     def reserve(self, decision_id: str, action_id: str, uses: int) -> bool:
         rows = self.conn.execute(
@@ -231,7 +239,7 @@ class SqliteJournal:
         self.url = f"sqlite://{path}"
         self.read_only = read_only
         self.sidecar: Sidecar = prepare(path, create=create, read_only=read_only)
-        self._newest: tuple[int, str] | None = None
+        self._newest: tuple[int, int, str] | None = None
         self._readers = threading.Lock()
         self._reading: sqlite3.Connection | None = None
         self._writer = SharedWriter(
@@ -371,12 +379,11 @@ class SqliteJournal:
     def outbox(self, *, most: int = 1000) -> list[OutboxRow]:
         """See the protocol."""
         rows = self._rows(
-            "SELECT o.number, a.action_id, o.position, o.topic, o.body, o.delivered "
-            "FROM outbox o JOIN action a ON a.number = o.lineage "
-            "WHERE o.delivered IS NULL ORDER BY o.number LIMIT ?",
+            "SELECT o.number, a.action_id, o.position, o.topic, o.body "
+            "FROM outbox o JOIN action a ON a.number = o.lineage ORDER BY o.number LIMIT ?",
             most,
         )
-        names = ("number", "root_id", "position", "topic", "body", "delivered")
+        names = ("number", "root_id", "position", "topic", "body")
         return [OutboxRow(**dict(zip(names, row, strict=True))) for row in rows]
 
     def roots(self) -> Iterator[str]:
@@ -412,9 +419,10 @@ class SqliteJournal:
     def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
         """See the protocol. One transaction for each lineage; safe to interrupt and repeat."""
         count = 0
-        for (lineage,) in self._rows("SELECT lineage FROM record WHERE position = 1"):
+        for (lineage,) in self._rows("SELECT DISTINCT lineage FROM record"):
+            place = (lineage * PLACES, lineage * PLACES + PLACES - 1)
             bodies = self._rows(
-                "SELECT body FROM record WHERE lineage = ? ORDER BY position", lineage
+                "SELECT body FROM record WHERE number BETWEEN ? AND ? ORDER BY number", *place
             )
             made = make([read_entry(body) for (body,) in bodies])
             self._writer.submit(partial(_replace, lineage=lineage, rows=made))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from importlib import resources
 from pathlib import Path
 
 from ascertain.errors import (
@@ -59,7 +58,7 @@ def prepare(path: Path, *, create: bool, read_only: bool) -> Sidecar:
     conn = connect(path, read_only=read_only)
     try:
         incarnation = _check(conn, path, read_only=read_only)
-        used = conn.execute("SELECT number FROM record ORDER BY number DESC LIMIT 1").fetchone()
+        used = conn.execute("SELECT 1 FROM record LIMIT 1").fetchone()
         sidecar = Sidecar(path, incarnation, used=used is not None, read_only=read_only)
         _compare(conn, path, sidecar)
     except sqlite3.Error as error:
@@ -93,6 +92,8 @@ def _make(path: Path) -> None:
 
 def migrations() -> list[tuple[int, str]]:
     """Numbered SQL files, in order: (number, text)."""
+    from importlib import resources
+
     folder = resources.files("ascertain.journal") / "sql"
     files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
     return [(int(name[:4]), (folder / name).read_text(encoding="utf-8")) for name in files]
@@ -173,13 +174,17 @@ def _compare(conn: sqlite3.Connection, path: Path, sidecar: Sidecar) -> None:
     )
     if seen.inode != path.stat().st_ino or seen.incarnation != sidecar.incarnation:
         raise IncarnationChanged(f"{path} is not the file that was written here last", fix=fix)
-    found = conn.execute("SELECT body FROM record WHERE number = ?", (seen.sequence,)).fetchone()
+    if not seen.position:
+        return
+    place = (seen.lineage << 20) + seen.position
+    found = conn.execute("SELECT body FROM record WHERE number = ?", (place,)).fetchone()
     if found is None:
         raise IncarnationChanged(
-            f"{path} ends before record {seen.sequence}, which was durable already", fix=fix
+            f"{path} lacks record {seen.position} of lineage {seen.lineage}, which was durable",
+            fix=fix,
         )
     if not sidecar.matches(bytes(found[0])):
         raise ChainBroken(
-            f"record {seen.sequence} of {path} is not the one that was written",
+            f"record {seen.position} of lineage {seen.lineage} in {path} was altered",
             fix="Run `ascertain journal check` and restore a checked backup.",
         )

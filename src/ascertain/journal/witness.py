@@ -7,7 +7,6 @@ behind it was restored; another inode, or another incarnation, is a copy.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 import zlib
@@ -16,17 +15,23 @@ from typing import NamedTuple
 
 from ascertain.errors import JournalError, JournalUnavailable
 
-_SLOT = struct.Struct("<8sQQQ32s32sI")
+_SLOT = struct.Struct("<8sQQQQ32s32s")
+_CRC = struct.Struct("<I")
+_SIZE = _SLOT.size + _CRC.size
 _MARK = b"ascwit01"
-_STRIDE = 128
+_STRIDE = 256
 
 
 class Witnessed(NamedTuple):
-    """What was seen last. ``turn`` counts the writes; ``digest``: of record ``sequence``."""
+    """What was seen last: the record at ``position`` of ``lineage``, with its ``digest``.
+
+    ``turn`` counts the writes. ``inode``: of the database file. ``position`` 0: none yet.
+    """
 
     turn: int
     inode: int
-    sequence: int
+    lineage: int
+    position: int
     incarnation: str
     digest: bytes
 
@@ -37,6 +42,7 @@ class Witness:
     def __init__(self, path: Path, handle: int) -> None:
         self._path = path
         self._handle = handle
+        self._seen: Witnessed | None = None
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Witness:
@@ -53,7 +59,7 @@ class Witness:
     def read(self) -> Witnessed | None:
         """What it saw last, None if it is new. Raises JournalError if it is neither."""
         raw = os.pread(self._handle, 2 * _STRIDE, 0)
-        found = [_unpack(raw[start : start + _SLOT.size]) for start in (0, _STRIDE)]
+        found = [_unpack(raw[start : start + _SIZE]) for start in (0, _STRIDE)]
         whole = [item for item in found if item is not None]
         if whole:
             return max(whole, key=lambda item: item.turn)
@@ -67,31 +73,34 @@ class Witness:
 
     def begin(self, incarnation: str, inode: int) -> None:
         """Start to witness an incarnation, from no record on."""
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-        try:
-            seen = self.read()
-            turn = 1 if seen is None else seen.turn + 1
-            self._put(Witnessed(turn, inode, 0, incarnation, bytes(32)))
-        finally:
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
+        seen = self.read()
+        turn = 0 if seen is None else seen.turn
+        self._put(Witnessed(turn + 1, inode, 0, 0, incarnation, bytes(32)))
 
-    def update(self, sequence: int, digest: bytes) -> None:
-        """See record ``sequence``; a smaller one than was seen is not news."""
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-        try:
-            seen = self.read()
-            if seen is not None and sequence > seen.sequence:
-                news = seen._replace(turn=seen.turn + 1, sequence=sequence, digest=digest)
-                self._put(news)
-        finally:
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
+    def update(self, lineage: int, position: int, digest: bytes) -> None:
+        """See a record that is durable now.
+
+        Processes do not wait for each other here: whichever record is seen last, a journal
+        that lacks it was restored.
+        """
+        seen = self._seen or self.read()
+        if seen is not None:
+            self._put(
+                Witnessed(seen.turn + 1, seen.inode, lineage, position, seen.incarnation, digest)
+            )
 
     def _put(self, seen: Witnessed) -> None:
         body = _SLOT.pack(
-            _MARK, seen.turn, seen.inode, seen.sequence, seen.incarnation.encode(), seen.digest, 0
-        )[:-4]
-        raw = body + struct.pack("<I", zlib.crc32(body))
-        os.pwrite(self._handle, raw, (seen.turn % 2) * _STRIDE)
+            _MARK,
+            seen.turn,
+            seen.inode,
+            seen.lineage,
+            seen.position,
+            seen.incarnation.encode(),
+            seen.digest,
+        )
+        os.pwrite(self._handle, body + _CRC.pack(zlib.crc32(body)), seen.turn % 2 * _STRIDE)
+        self._seen = seen
 
     def close(self) -> None:
         """Release the file."""
@@ -99,9 +108,9 @@ class Witness:
 
 
 def _unpack(raw: bytes) -> Witnessed | None:
-    if len(raw) != _SLOT.size or zlib.crc32(raw[:-4]) != struct.unpack("<I", raw[-4:])[0]:
+    if len(raw) != _SIZE or zlib.crc32(raw[: _SLOT.size]) != _CRC.unpack(raw[_SLOT.size :])[0]:
         return None
-    mark, turn, inode, sequence, incarnation, digest, _ = _SLOT.unpack(raw)
+    mark, turn, inode, lineage, position, incarnation, digest = _SLOT.unpack(raw[: _SLOT.size])
     if mark != _MARK:
         return None
-    return Witnessed(turn, inode, sequence, incarnation.rstrip(b"\0").decode(), digest)
+    return Witnessed(turn, inode, lineage, position, incarnation.rstrip(b"\0").decode(), digest)

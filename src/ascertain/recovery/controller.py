@@ -66,8 +66,8 @@ class State:
     cut: Cut
     declared: ActionType
     p: Presented
-    verbs: frozenset[str]
-    grants: tuple[Grant, ...]
+    verbs: frozenset[str] = frozenset()
+    grants: tuple[Grant, ...] = ()
     permit: Permit | None = None
     preconditions: Preconditions = Preconditions.HOLD
     looked: bool = False
@@ -98,8 +98,9 @@ def _begin(runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority)
     row, cut = taken
     declared = declared_type(runtime, row.type)
     p = present_again(runtime, row.root_id, cut.views[row.action_id], declared)
-    grants = yield from _grants(runtime, authority, p)
-    return State(row, cut, declared, p, frozenset(grant.verb for grant in grants), grants)
+    state = State(row, cut, declared, p)
+    yield from _hold(runtime, state, authority)
+    return state
 
 
 def _busy(runtime: Runtime, action_id: str) -> Steps[Recovered]:
@@ -113,8 +114,18 @@ def _busy(runtime: Runtime, action_id: str) -> Steps[Recovered]:
     return Recovered(action_id, outcome, row.decision, row.decision, busy=True)
 
 
+def _hold(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
+    """Third move: the capabilities held now.
+
+    Asked again after every other question outside: a decision rests on what is held when it
+    is made, not on what was held before a read.
+    """
+    state.grants = yield from _grants(runtime, authority, state.p)
+    state.verbs = frozenset(grant.verb for grant in state.grants)
+
+
 def _grants(runtime: Runtime, authority: Authority, p: Presented) -> Steps[tuple[Grant, ...]]:
-    """Third move: the capabilities held now. An error while asking grants nothing."""
+    """What the authority grants. An error while asking grants nothing."""
     now = yield runtime.ports.now()
     request = request_for(p, now)
     try:
@@ -141,10 +152,11 @@ def _resolve(runtime: Runtime, state: State, authority: Authority) -> Steps[Judg
         judgement = yield from _judge(runtime, state)
         if judgement.row.decision is Decision.VERIFY and not state.looked:
             state.looked = True
-            yield from _look(runtime, state, judgement)
+            yield from _look(runtime, state, authority)
             continue
         if state.permit is None and _asks_authority(judgement):
             yield from _ask(runtime, state, authority)
+            yield from _hold(runtime, state, authority)
             continue
         return judgement
 
@@ -212,10 +224,11 @@ def _preconditions(observed: list[PreconditionObserved]) -> Preconditions:
     return Preconditions.UNVERIFIED if "unverified" in holds else Preconditions.HOLD
 
 
-def _look(runtime: Runtime, state: State, judgement: Judgement) -> Steps[None]:
+def _look(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
     """The moves of *verify*: read; then, with the compensate capability, seal (DESIGN 7)."""
     if state.declared.observers:
         state.row, state.cut = yield from look_steps(runtime, state.row, state.cut, state.declared)
+        yield from _hold(runtime, state, authority)
     view = state.cut.views[state.row.action_id]
     judgement = yield from _judge(runtime, state)
     sealer = state.declared.sealer

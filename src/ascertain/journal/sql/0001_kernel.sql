@@ -37,13 +37,14 @@ CREATE TABLE action (
 CREATE INDEX action_open ON action (next_at) WHERE open = 1;
 CREATE INDEX action_parent ON action (parent) WHERE parent IS NOT NULL;
 
+-- One integer is lineage and position, so that a lineage's records lie together and
+-- a new lineage is appended at the end: number = lineage * 2^20 + position.
 CREATE TABLE record (
     number   INTEGER PRIMARY KEY,
-    lineage  INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    body     BLOB NOT NULL
+    body     BLOB NOT NULL,
+    lineage  INTEGER GENERATED ALWAYS AS (number >> 20) VIRTUAL,
+    position INTEGER GENERATED ALWAYS AS (number & 1048575) VIRTUAL
 );
-CREATE UNIQUE INDEX record_place ON record (lineage, position);
 
 CREATE TABLE reservation (
     decision_id TEXT NOT NULL,
@@ -51,15 +52,14 @@ CREATE TABLE reservation (
     PRIMARY KEY (decision_id, action_id)
 ) WITHOUT ROWID;
 
+-- What waits to be delivered; a row goes when it has been.
 CREATE TABLE outbox (
     number    INTEGER PRIMARY KEY,
     lineage   INTEGER NOT NULL,
     position  INTEGER NOT NULL,
     topic     TEXT NOT NULL,
-    body      TEXT NOT NULL,
-    delivered INTEGER
+    body      TEXT NOT NULL
 );
-CREATE INDEX outbox_waiting ON outbox (number) WHERE delivered IS NULL;
 
 CREATE TABLE contract (
     digest TEXT PRIMARY KEY,
@@ -81,8 +81,7 @@ BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
 CREATE TRIGGER record_kept_delete BEFORE DELETE ON record
 BEGIN SELECT RAISE(ABORT, 'records are append-only'); END;
 CREATE TRIGGER record_kept_replace BEFORE INSERT ON record
-WHEN EXISTS (SELECT 1 FROM record WHERE lineage = NEW.lineage AND position = NEW.position)
-    OR EXISTS (SELECT 1 FROM record WHERE number = NEW.number)
+WHEN EXISTS (SELECT 1 FROM record WHERE number = NEW.number)
 BEGIN SELECT RAISE(ABORT, 'position taken'); END;
 
 CREATE TRIGGER contract_kept_update BEFORE UPDATE ON contract

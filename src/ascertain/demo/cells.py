@@ -89,6 +89,15 @@ def cells() -> tuple[Cell, ...]:
     return tuple(Cell(number, *facts) for number, facts in enumerate(combinations, 1))
 
 
+KILLED_AFTER = {
+    "after_authority": "adapter.authorise",
+    "after_remote_commit": "adapter.release",
+    "after_receipt": "journal.settle",
+}
+KILLED_BEFORE = {"after_send": "adapter.release"}
+"""The step of `perform` that each crash point stands after or before."""
+
+
 class Crash:
     """The seam of a worker that is killed at one point of `perform`.
 
@@ -96,22 +105,15 @@ class Crash:
     attempt is durable and about to be released, the effect is there, its receipt is durable.
     """
 
-    AFTER = {
-        "after_authority": "adapter.authorise",
-        "after_remote_commit": "adapter.release",
-        "after_receipt": "journal.settle",
-    }
-    BEFORE = {"after_send": "adapter.release"}
-
     def __init__(self, crash_at: str) -> None:
         self.crash_at = crash_at
 
     def op(self, kind: str, call: Callable[[], T]) -> T:
         """Run the step; be killed before or after it where the point says so."""
-        if self.BEFORE.get(self.crash_at) == kind:
+        if KILLED_BEFORE.get(self.crash_at) == kind:
             os.kill(os.getpid(), signal.SIGKILL)
         result = call()
-        if self.AFTER.get(self.crash_at) == kind:
+        if KILLED_AFTER.get(self.crash_at) == kind:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

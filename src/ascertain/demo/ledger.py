@@ -130,9 +130,7 @@ def declare(
     return pay
 
 
-def ledger_of(
-    directory: Path, action_id: str, *, idempotent: bool, readable: bool
-) -> RemoteLedger:
+def ledger_of(directory: Path, action_id: str, *, idempotent: bool, readable: bool) -> RemoteLedger:
     """The ledger that one action acts on: each cell of the matrix has its own."""
     path = directory / f"{action_id}.jsonl"
     return RemoteLedger(path, idempotent=idempotent, readable=readable)

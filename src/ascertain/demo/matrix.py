@@ -9,6 +9,7 @@ anything is acted on; decisions are in the words of the seed's harness.
 from __future__ import annotations
 
 import json as json_document
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from ascertain.authority import Grant, Request, Ruling
 from ascertain.demo.cells import JOURNAL, POLICY, Cell, cells
 from ascertain.demo.ledger import RemoteLedger, declare
 from ascertain.errors import AscertainError
+from ascertain.testing.programs import SOURCE_ROOT
 
 T = TypeVar("T")
 
@@ -126,8 +128,10 @@ def rows() -> list[Row]:
 
 def _interrupt_all(directory: Path) -> None:
     """In a program of its own: it has one thread, so that it may fork."""
+    roots = [SOURCE_ROOT, os.environ.get("PYTHONPATH", "")]
     ran = subprocess.run(
         [sys.executable, "-m", "ascertain.demo.cells", str(directory)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(root for root in roots if root)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

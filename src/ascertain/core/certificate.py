@@ -358,7 +358,8 @@ def _additions(
     cut: Cut, view: View, contract: Contract, judgement: Judgement, known: Grounds, room: Room
 ) -> dict[str, Json]:
     verdict, row = judgement.verdict, judgement.row
-    argument, next_look = verdict.argument, judgement.next_observation
+    argument = verdict.argument
+    next_look = judgement.next_observation if row.decision is Decision.VERIFY else None
     outcome = {
         "word": OUTCOME_OF[verdict.finding].value,
         "finding": verdict.finding.value,

@@ -20,6 +20,10 @@ from .records import (
 )
 
 
+READS = ("readback", "absence")
+"""Evidence from a read: only there does a consistency mean something."""
+
+
 class Piece(NamedTuple):
     """One piece of evidence. ``rank``: 0 for what the conclusion cites, upwards for the rest."""
 
@@ -44,7 +48,7 @@ class Piece(NamedTuple):
                 "kind": record.evidence,
                 "source": record.source,
                 "control_domain": record.domain,
-                "consistency": record.consistency,
+                "consistency": record.consistency if record.evidence in READS else None,
                 "as_of": record.as_of,
                 "claim": record.claim,
                 "reference": record.reference,
@@ -117,7 +121,7 @@ def grounds_of(view: View, contract: Contract, verdict: Verdict) -> Grounds:
     carrying = _carrying(view, contract, verdict)
     newest = view.decisions[-1] if view.decisions else None
     receipts = [entry for entry in carrying if isinstance(entry.record, ReceiptRecorded)]
-    read = [e for e in receipts if e.record.evidence in ("readback", "absence")]
+    read = [e for e in receipts if e.record.evidence in READS]
     positive = [e for e in carrying if e not in read and _is_positive(e)]
     return Grounds(
         number,

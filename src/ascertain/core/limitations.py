@@ -133,7 +133,7 @@ def _of_readback(contract: Contract, verdict: Verdict) -> Iterator[str]:
 def _of_flight(view: View, contract: Contract, verdict: Verdict, facts: Facts) -> Iterator[str]:
     flight = contract.in_flight
     argued = verdict.argument is not None and verdict.argument.kind is Absence.GONE_AND_SEEN
-    timed = argued or facts.replay or verdict.quiet_at is not None
+    timed = argued or facts.replay or bool(verdict.open)
     if timed and flight.after_release is not None:
         yield (
             "how long a request may still land, "

@@ -57,7 +57,7 @@ def declare(
     function: Callable[..., Any],
     *,
     name: str,
-    contract: Contract,
+    contract: Contract | None,
     fingerprint: tuple[str, ...] | None = None,
     target: str | None = None,
     local: bool = False,

@@ -258,11 +258,13 @@ class Ascertain:
         self,
         name: str,
         *,
-        contract: Contract,
+        contract: Contract | None = None,
         fingerprint: tuple[str, ...] | None = None,
         target: str | None = None,
     ) -> Callable[[Callable[..., Any]], Action]:
         """Declare an action whose effect is outside. Raises DeclarationRefused.
+
+        ``contract``: what the provider promises; there is none that fits all.
 
         ``fingerprint``: the parameters whose change makes it another intent (default: all).
         ``target``: the parameter that names what is acted upon.
@@ -280,8 +282,8 @@ class Ascertain:
         self,
         name: str,
         *,
-        contract: Contract,
-        store: Marker,
+        contract: Contract | None = None,
+        store: Marker | None = None,
         fingerprint: tuple[str, ...] | None = None,
         target: str | None = None,
     ) -> Callable[[Callable[..., Any]], Action]:
@@ -292,6 +294,11 @@ class Ascertain:
         """
 
         def compile_action(function: Callable[..., Any]) -> Action:
+            if store is None:
+                raise DeclarationRefused(
+                    f"action {name!r} names no database for its fence",
+                    fix="Write store=sqlite_marker(path), or store=sqlalchemy_marker(engine).",
+                )
             declared = declare(
                 function,
                 name=name,

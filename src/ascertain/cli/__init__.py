@@ -1,0 +1,28 @@
+"""The command `ascertain`: one file for each group of commands.
+
+Exit codes: 0 fine; 1 something needs attention; 2 bad usage or input; 3 the journal could
+not be used; 70 a defect of this program; 130 interrupted. Errors go to stderr, one line
+first, then what to do about it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. What a command needs is loaded with it."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if given == ["--version"]:
+            from ascertain import __version__
+
+            print(f"ascertain {__version__}")
+            return 0
+        from ascertain.cli.application import run
+
+        return run(given)
+    except KeyboardInterrupt:
+        print("ascertain: interrupted", file=sys.stderr)
+        return 130

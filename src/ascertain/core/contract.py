@@ -262,6 +262,11 @@ def _problems(contract: Contract) -> Iterator[tuple[str, str]]:
     yield from _reply_problems(contract.replies)
     yield from _bound_problems(contract)
     yield from _word_problems(contract)
+    if contract.convergent and contract.surface:
+        yield (
+            "a convergent action has further effects",
+            "Repeating it repeats them: take convergent=True out, or fence them on their own.",
+        )
     if contract.surface is None:
         yield (
             "the surface is not declared",
@@ -378,6 +383,11 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _LATER: tuple[tuple[str, Any, str], ...] = (
     ("seal.reach", "epoch", "epoch seals need the observers of a later release"),
+    (
+        "retention.late_arrival",
+        "quarantine",
+        "late arrivals meet the full record until there are retention tiers",
+    ),
     ("retention.late_arrival", "archive", "archives need the retention tiers of a later release"),
 )
 

@@ -19,7 +19,6 @@ from .records import (
     ReceiptRecorded,
 )
 
-
 READS = ("readback", "absence")
 """Evidence from a read: only there does a consistency mean something."""
 

@@ -111,9 +111,7 @@ def apply(folder: Path) -> Iterator[Row]:
 
     def ours(turn: int) -> None:
         for number in range(EACH):
-            post.apply(
-                f"{turn}-{number}", connection=own, payee="Northwind", amount_pence=125_000
-            )
+            post.apply(f"{turn}-{number}", connection=own, payee="Northwind", amount_pence=125_000)
 
     def yardstick(turn: int) -> None:
         for number in range(EACH):

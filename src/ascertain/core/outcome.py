@@ -324,17 +324,17 @@ def _unreleased(verdict: Verdict, view: View, cut: Cut, contract: Contract) -> V
         text = "its fence is sealed, and it was never released"
         argument = Argument(Absence.SEALED, text, (seals[-1].digest,))
         return verdict._replace(finding=Finding.NOT_APPLIED_SEALED, argument=argument, reason=text)
-    words = [entry for entry in view.attested if entry.record.claim == "not_applied"]
-    if words and not known:
-        text = "a person attests that it did not happen and cannot any more"
-        argument = Argument(Absence.GONE_AND_SEEN, text, (words[-1].digest,))
-        return verdict._replace(finding=Finding.NOT_APPLIED, argument=argument, reason=text)
     refusals = [entry for entry in view.effects if entry.record.state == "rejected"]
     if refusals or any(entry.record.claim == "rejected" for entry in view.attested):
         return verdict._replace(
             reason="a refusal is known of an action whose release is not recorded",
             missing=("the release of its attempt", "evidence from the provider"),
         )
+    words = [entry for entry in view.attested if entry.record.claim == "not_applied"]
+    if words and not known:
+        text = "a person attests that it did not happen and cannot any more"
+        argument = Argument(Absence.GONE_AND_SEEN, text, (words[-1].digest,))
+        return verdict._replace(finding=Finding.NOT_APPLIED, argument=argument, reason=text)
     if known:
         text = "it was never released, and the journal that says so is whole"
         argument = Argument(Absence.NEVER_RELEASED, text, (view.intents[-1].digest,))

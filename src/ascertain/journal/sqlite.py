@@ -431,8 +431,9 @@ class SqliteJournal:
 
     def close(self) -> None:
         """See the protocol."""
-        self._writer.close()
+        # The writer last: only a connection that may write folds the log into the file.
         self._close_reader()
+        self._writer.close()
         self.sidecar.close()
 
 

@@ -37,10 +37,10 @@ class Spent:
     cpu: float
 
 
-def timed(run: Callable[[], object]) -> Spent:
+def timed(run: Callable[[int], object], number: int) -> Spent:
     """One round."""
     wall, cpu = time.perf_counter(), time.process_time()
-    run()
+    run(number)
     return Spent(time.perf_counter() - wall, time.process_time() - cpu)
 
 
@@ -51,11 +51,11 @@ def interleaved(
     pairs: list[tuple[Spent, Spent]] = []
     for number in range(rounds + 1):
         if number % 2:
-            first = timed(lambda: ours(number))
-            second = timed(lambda: yardstick(number))
+            first = timed(ours, number)
+            second = timed(yardstick, number)
         else:
-            second = timed(lambda: yardstick(number))
-            first = timed(lambda: ours(number))
+            second = timed(yardstick, number)
+            first = timed(ours, number)
         if number:  # the first round warms up
             pairs.append((first, second))
     return pairs

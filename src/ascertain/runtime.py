@@ -107,11 +107,21 @@ def needs_now(reader: Reader, needs: tuple[Need, ...]) -> Needs:
     return needs_of(found)
 
 
+_standing: dict[str, Context] = {}
+
+
 def standing(contract: Contract) -> Context:
     """The context in which a row is projected: all that the contract alone allows.
 
     The projection says what recovery will have to look at; recovery decides afresh.
     """
+    known = _standing.get(contract.digest)
+    if known is None:
+        known = _standing[contract.digest] = _stands(contract)
+    return known
+
+
+def _stands(contract: Contract) -> Context:
     return Context(
         observable=contract.readback.by != "none",
         sealable=contract.seal.reach == "action",

@@ -199,10 +199,14 @@ def test_a_full_disk_loses_nothing_that_was_told(path: Path) -> None:
     pages = writer.submit(lambda conn: conn.execute("PRAGMA page_count").fetchone()[0])
     writer.submit(lambda conn: conn.execute(f"PRAGMA max_page_count = {pages + 2}").fetchone())
     known = ["kept"]
-    with pytest.raises(JournalUnavailable):
+
+    def fill() -> None:
         for number in range(400):
             create(journal, f"n{number}")
             known.append(f"n{number}")
+
+    with pytest.raises(JournalUnavailable):
+        fill()
     journal.close()
     journal = SqliteJournal(path)
     assert sorted(journal.roots()) == sorted(known)

@@ -59,9 +59,12 @@ class LockingExecutor:
 
 
 class ReadingExecutor:
-    """For a journal that is opened to be read: it drives nothing and proves nothing."""
+    """For a journal that is opened to be read: it drives nothing, and holds no lock."""
 
     name = "reader"
+
+    def __init__(self, locks: Path) -> None:
+        self._locks = locks
 
     def enter(self) -> Any:
         """See `runtime.Executor`; nothing is released here."""
@@ -69,7 +72,8 @@ class ReadingExecutor:
 
     def gone(self, executor: str) -> str | None:
         """See `runtime.Executor`."""
-        return None
+        found = prove_gone(self._locks, executor)
+        return found.proof if isinstance(found, Gone) else None
 
     def lock_fd(self) -> int:
         """See `runtime.Executor`."""

@@ -44,6 +44,7 @@ def open_journal(
 
     ``policy``: who decides; there is no implicit allow. ``lease``: microseconds for which a
     claim drives an action. ``clock``, ``ids``, ``seam``: the ports, for tests and explorers.
+    ``read_only``: another incarnation is opened too; its `sources` are then not complete.
 
     Raises DeclarationRefused without a policy; NotAJournal, SchemaTooNew, KeyringMissing,
     IncarnationChanged or JournalUnavailable where the file cannot be used.
@@ -56,7 +57,8 @@ def open_journal(
     path = path_of(url)
     journal = SqliteJournal(path, create=create, read_only=read_only)
     ring = journal.sidecar.keyring
-    executor: Any = ReadingExecutor() if read_only else LockingExecutor(journal.sidecar.locks)
+    locks = journal.sidecar.locks
+    executor: Any = ReadingExecutor(locks) if read_only else LockingExecutor(locks)
     runtime = Runtime(
         journal,
         Ports(journal, clock=clock, ids=ids, seam=seam),

@@ -9,7 +9,7 @@ which `rebuild` makes again from the records.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -73,6 +73,30 @@ class StoredCertificate(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class StoredLineage(NamedTuple):
+    """One lineage as it is stored: the bytes of its records in order, and its rows."""
+
+    number: int
+    bodies: tuple[bytes, ...]
+    rows: tuple[ActionRow, ...]
+
+
+class Snapshot(Protocol):
+    """The whole journal at one instant, for those who check it. Close it."""
+
+    def count(self) -> int:
+        """The number of lineages."""
+
+    def lineages(self) -> Iterator[StoredLineage]:
+        """Every lineage that has records."""
+
+    def faults(self) -> Iterator[str]:
+        """In words: what is damaged, and what belongs to no lineage."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
 class Reader(Protocol):
     """What may be read, inside a work or outside."""
 
@@ -101,8 +125,9 @@ class Transaction(Reader, Protocol):
     def append(self, chain: Chain, row: ActionRow) -> None:
         """Add evidence at the end of the row's lineage, whoever drives it, and make it due.
 
-        Of the row only ``finding``, ``open`` and ``next_at`` are written. Raises
-        PositionTaken if the lineage has moved on.
+        Of the row only what it shows is written: ``finding``, ``level``, ``decision``,
+        ``open``, ``next_at`` and ``changed_at``. Raises PositionTaken if the lineage has
+        moved on.
         """
 
     def reserve(self, decision_id: str, action_id: str, uses: int) -> bool:
@@ -150,12 +175,14 @@ class Journal(Reader, Protocol):
         self,
         *,
         finding: tuple[str, ...] = (),
+        decision: tuple[str, ...] = (),
         type: str | None = None,
         changed_before: int | None = None,
         open: bool | None = None,
+        oldest: bool = False,
         most: int = 1000,
     ) -> list[ActionRow]:
-        """Actions by filter, the ones changed last first."""
+        """Actions by filter, the ones changed last first; ``oldest``: created first, first."""
 
     def counts(self) -> dict[str, int]:
         """Number of actions by finding, and "open"."""
@@ -170,7 +197,13 @@ class Journal(Reader, Protocol):
         """The root action ids of all lineages."""
 
     def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
-        """Make every action's row again from its lineage's entries; the number of actions."""
+        """Make every action's row again from its lineage's entries; the number of actions.
+
+        ``make`` may be run again on the same entries. Rows without any record go.
+        """
+
+    def snapshot(self) -> Snapshot:
+        """The whole journal as it is stored now."""
 
     def close(self) -> None:
         """Release files and locks."""

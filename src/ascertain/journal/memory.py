@@ -11,7 +11,7 @@ from ascertain.core.cut import Sources
 from ascertain.core.records import Chain, Entry
 from ascertain.errors import PositionTaken, StaleEpoch
 
-from . import ActionRow, OutboxRow, StoredCertificate, Transaction
+from . import ActionRow, OutboxRow, StoredCertificate, StoredLineage, Transaction
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class _Transaction(_Read):
     def append(self, chain: Chain, row: ActionRow) -> None:
         known = copy.copy(self.state.rows[row.action_id])
         known.finding, known.open, known.next_at = row.finding, row.open, row.next_at
-        known.changed_at, known.level = row.changed_at, row.level
+        known.changed_at, known.level, known.decision = row.changed_at, row.level, row.decision
         self.state.rows[row.action_id] = known
         self._extend(row, chain)
 
@@ -177,15 +177,19 @@ class MemoryJournal:
         self,
         *,
         finding: tuple[str, ...] = (),
+        decision: tuple[str, ...] = (),
         type: str | None = None,
         changed_before: int | None = None,
         open: bool | None = None,
+        oldest: bool = False,
         most: int = 1000,
     ) -> list[ActionRow]:
         """See the protocol."""
         tests: list[Callable[[ActionRow], bool]] = []
         if finding:
             tests.append(lambda row: row.finding in finding)
+        if decision:
+            tests.append(lambda row: row.decision in decision)
         if type is not None:
             tests.append(lambda row: row.type == type)
         if changed_before is not None:
@@ -193,7 +197,10 @@ class MemoryJournal:
         if open is not None:
             tests.append(lambda row: row.open == open)
         rows = [row for row in self._state.rows.values() if all(test(row) for test in tests)]
-        rows.sort(key=lambda row: (-row.changed_at, -row.number))
+        if oldest:
+            rows.sort(key=lambda row: (row.created_at, row.number))
+        else:
+            rows.sort(key=lambda row: (-row.changed_at, -row.number))
         return [copy.copy(row) for row in rows[:most]]
 
     def counts(self) -> dict[str, int]:
@@ -218,17 +225,50 @@ class MemoryJournal:
 
     def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
         """See the protocol."""
-        count = 0
         with self._lock:
-            for entries in self._state.entries.values():
+            state = self._state.copy()
+            state.rows = {}
+            for number, entries in enumerate(state.entries.values(), 1):
                 for row in make(list(entries)):
-                    known = self._state.rows.get(row.action_id)
-                    row.number = known.number if known is not None else len(self._state.rows) + 1
-                    root = self._state.rows.get(row.root_id)
-                    row.parent = None if root is None or root is known else root.number
-                    self._state.rows[row.action_id] = row
-                    count += 1
-        return count
+                    root = row.action_id == row.root_id
+                    known = self._state.rows.get(row.root_id)
+                    lineage = number if known is None else known.number
+                    old = self._state.rows.get(row.action_id)
+                    row.parent = None if root else lineage
+                    row.number = lineage if old is None else old.number
+                    state.rows[row.action_id] = row
+            self._state = state
+            return len(state.rows)
+
+    def snapshot(self) -> MemorySnapshot:
+        """See the protocol."""
+        return MemorySnapshot(self._state)
+
+    def close(self) -> None:
+        """See the protocol."""
+
+
+class MemorySnapshot:
+    """The `Snapshot` of a journal in memory."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def count(self) -> int:
+        """See the protocol."""
+        return len(self._state.entries)
+
+    def lineages(self) -> Iterator[StoredLineage]:
+        """See the protocol."""
+        for number, (root_id, entries) in enumerate(self._state.entries.items(), 1):
+            rows = _Read(self._state).lineage(root_id)
+            yield StoredLineage(number, tuple(entry.raw for entry in entries), tuple(rows))
+
+    def faults(self) -> Iterator[str]:
+        """See the protocol."""
+        loose = [row for row in self._state.rows.values() if row.root_id not in self._state.entries]
+        if loose:
+            yield f"{len(loose)} rows of actions have no records"
 
     def close(self) -> None:
         """See the protocol."""

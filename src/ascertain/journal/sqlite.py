@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ascertain.core.codec import Json
 from ascertain.core.cut import Sources
 from ascertain.core.records import Chain, Entry, read_entry
 from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
@@ -23,22 +24,19 @@ from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
 from .sidecar import Sidecar
 from .sqlite_file import connect, prepare
+from .sqlite_rows import CHANGING, INSERT, PLACES, SELECT, insert_values, row_of
+from .sqlite_whole import (
+    SqliteSnapshot,
+    drop_loose_rows,
+    read_incarnations,
+    replace_rows,
+    write_incarnation,
+)
 from .writer import SharedWriter, unavailable
 
 T = TypeVar("T")
 
-_FIXED = ("action_id", "root_id", "type", "contract", "fingerprint", "created_at")
-_CHANGING = (
-    "finding", "level", "compensation", "decision", "epoch", "holder", "lease_until", "attempts",
-    "changed_at", "next_at", "open",
-)  # fmt: skip
-_COLUMNS = (*_FIXED, *_CHANGING, "position", "head", "parent", "number")
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM action"
-_INSERT = (
-    f"INSERT INTO action ({', '.join(_COLUMNS[:-1])}) "
-    f"VALUES ({', '.join('?' * (len(_COLUMNS) - 1))})"
-)
-_SET = ", ".join(f"{name} = ?" for name in _CHANGING)
+_SET = ", ".join(f"{name} = ?" for name in CHANGING)
 _ADVANCE_ROOT = (
     f"UPDATE action SET {_SET}, position = ?, head = ? "
     "WHERE number = ? AND epoch = ? AND position = ?"
@@ -46,22 +44,12 @@ _ADVANCE_ROOT = (
 _ADVANCE = f"UPDATE action SET {_SET} WHERE number = ? AND epoch = ?"
 _HEAD = "UPDATE action SET position = ?, head = ? WHERE number = ? AND position = ?"
 _DUE = (
-    "UPDATE action SET finding = ?, level = ?, open = ?, next_at = ?, changed_at = ? "
-    "WHERE number = ?"
+    "UPDATE action SET finding = ?, level = ?, decision = ?, open = ?, next_at = ?, "
+    "changed_at = ? WHERE number = ?"
 )
 _RECORD = "INSERT INTO record (number, body) VALUES (?, ?)"
 
-PLACES = 1 << 20
-"""A record's number is its lineage's, times this, and its position: see the schema."""
-
-_insert_values = attrgetter(*_COLUMNS[:-1])
-_changing_values = attrgetter(*_CHANGING)
-
-
-def _row(values: tuple[Any, ...]) -> ActionRow:
-    row = ActionRow(**dict(zip(_COLUMNS, values, strict=True)))
-    row.open = bool(row.open)
-    return row
+_changing_values = attrgetter(*CHANGING)
 
 
 class _Read:
@@ -71,8 +59,8 @@ class _Read:
         self.conn = conn
 
     def action(self, action_id: str) -> ActionRow | None:
-        found = self.conn.execute(f"{_SELECT} WHERE action_id = ?", (action_id,)).fetchone()
-        return None if found is None else _row(found)
+        found = self.conn.execute(f"{SELECT} WHERE action_id = ?", (action_id,)).fetchone()
+        return None if found is None else row_of(found)
 
     def entries(self, root_id: str) -> list[Entry]:
         rows = self.conn.execute(
@@ -87,8 +75,8 @@ class _Read:
         root = self.action(root_id)
         if root is None:
             return []
-        rows = self.conn.execute(f"{_SELECT} WHERE parent = ? ORDER BY number", (root.number,))
-        return [root, *(_row(found) for found in rows.fetchall())]
+        rows = self.conn.execute(f"{SELECT} WHERE parent = ? ORDER BY number", (root.number,))
+        return [root, *(row_of(found) for found in rows.fetchall())]
 
 
 class _Transaction(_Read):
@@ -102,7 +90,7 @@ class _Transaction(_Read):
         if row.parent is None:
             row.position, row.head = chain.position, chain.digest
         try:
-            cursor = self.conn.execute(_INSERT, _insert_values(row))
+            cursor = self.conn.execute(INSERT, insert_values(row))
         except sqlite3.IntegrityError:
             raise PositionTaken(f"action {row.action_id!r} is known already") from None
         row.number = cursor.lastrowid or 0
@@ -137,8 +125,8 @@ class _Transaction(_Read):
     def append(self, chain: Chain, row: ActionRow) -> None:
         self._move_head(row.parent or row.number, chain)
         self._insert(row.parent or row.number, chain)
-        due = (row.finding, row.level, int(row.open), row.next_at, row.changed_at, row.number)
-        self.conn.execute(_DUE, due)
+        shown = (row.finding, row.level, row.decision, int(row.open), row.next_at, row.changed_at)
+        self.conn.execute(_DUE, (*shown, row.number))
 
     def _move_head(self, lineage: int, chain: Chain) -> None:
         """Compare and append: the lineage's head moves only from where the chain began."""
@@ -231,19 +219,29 @@ class SqliteJournal:
     """The Journal protocol over one SQLite file. See the module.
 
     ``path``: the database file; what stands beside it (keyring, witness, locks) is in
-    the folder ``<path>.ascertain``. Raises JournalError kinds when it cannot be used.
+    the folder ``<path>.ascertain``. ``read_only``, ``reconciling``: another incarnation is
+    opened too, and is not complete. Raises JournalError kinds when it cannot be used.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        reconciling: bool = False,
+    ) -> None:
         self.path = path
         self.url = f"sqlite://{path}"
         self.read_only = read_only
-        self.sidecar: Sidecar = prepare(path, create=create, read_only=read_only)
+        self.sidecar: Sidecar = prepare(
+            path, create=create, read_only=read_only, reconciling=reconciling
+        )
         self._newest: tuple[int, int, str] | None = None
         self._readers = threading.Lock()
         self._reading: sqlite3.Connection | None = None
         self._writer = SharedWriter(
-            lambda: connect(path, read_only=read_only),
+            self._connect,
             committed=self._committed,
             before_fork=self._close_reader,
         )
@@ -251,7 +249,20 @@ class SqliteJournal:
     @property
     def sources(self) -> Sources:
         """Complete while the incarnation is the one that the witness knows."""
-        return Sources(True, self.sidecar.incarnation)
+        return Sources(self.sidecar.complete, self.sidecar.incarnation)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why its records may be incomplete, in words."""
+        doubts = self.sidecar.doubts
+        return doubts[0].message if doubts else None
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.read_only:
+            raise JournalUnavailable(
+                f"{self.path} was opened to be read only", fix="Open it for writing."
+            )
+        return connect(self.path, read_only=False)
 
     # -- writing --------------------------------------------------------------------------
 
@@ -329,24 +340,27 @@ class SqliteJournal:
     def open_actions(self, *, before: int | None = None, most: int = 1000) -> list[ActionRow]:
         """See the protocol."""
         limit = 2**62 if before is None else before
-        sql = f"{_SELECT} WHERE open = 1 AND next_at <= ? ORDER BY next_at LIMIT ?"
-        return [_row(found) for found in self._rows(sql, limit, most)]
+        sql = f"{SELECT} WHERE open = 1 AND next_at <= ? ORDER BY next_at LIMIT ?"
+        return [row_of(found) for found in self._rows(sql, limit, most)]
 
     def actions(
         self,
         *,
         finding: tuple[str, ...] = (),
+        decision: tuple[str, ...] = (),
         type: str | None = None,
         changed_before: int | None = None,
         open: bool | None = None,
+        oldest: bool = False,
         most: int = 1000,
     ) -> list[ActionRow]:
         """See the protocol."""
         where: list[str] = []
         values: list[Any] = []
-        if finding:
-            where.append(f"finding IN ({', '.join('?' * len(finding))})")
-            values.extend(finding)
+        for column, among in (("finding", finding), ("decision", decision)):
+            if among:
+                where.append(f"{column} IN ({', '.join('?' * len(among))})")
+                values.extend(among)
         for column, test, value in (
             ("type", "=", type),
             ("changed_at", "<", changed_before),
@@ -356,8 +370,9 @@ class SqliteJournal:
                 where.append(f"{column} {test} ?")
                 values.append(value)
         clause = f" WHERE {' AND '.join(where)}" if where else ""
-        sql = f"{_SELECT}{clause} ORDER BY changed_at DESC, number DESC LIMIT ?"
-        return [_row(found) for found in self._rows(sql, *values, most)]
+        order = "created_at, number" if oldest else "changed_at DESC, number DESC"
+        sql = f"{SELECT}{clause} ORDER BY {order} LIMIT ?"
+        return [row_of(found) for found in self._rows(sql, *values, most)]
 
     def counts(self) -> dict[str, int]:
         """See the protocol."""
@@ -419,15 +434,23 @@ class SqliteJournal:
     def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
         """See the protocol. One transaction for each lineage; safe to interrupt and repeat."""
         count = 0
-        for (lineage,) in self._rows("SELECT DISTINCT lineage FROM record"):
-            place = (lineage * PLACES, lineage * PLACES + PLACES - 1)
-            bodies = self._rows(
-                "SELECT body FROM record WHERE number BETWEEN ? AND ? ORDER BY number", *place
-            )
-            made = make([read_entry(body) for (body,) in bodies])
-            self._writer.submit(partial(_replace, lineage=lineage, rows=made))
-            count += len(made)
+        for (lineage,) in self._rows("SELECT DISTINCT number >> 20 FROM record"):
+            count += self._writer.submit(partial(replace_rows, lineage=lineage, make=make))
+        self._writer.submit(drop_loose_rows)
         return count
+
+    def snapshot(self) -> SqliteSnapshot:
+        """See the protocol."""
+        return SqliteSnapshot(connect(self.path, read_only=True))
+
+    def begin_incarnation(self, incarnation: str, why: dict[str, Json]) -> None:
+        """What the file holds now is what counts from here on; ``why`` is kept with it."""
+        self._writer.submit(partial(write_incarnation, incarnation=incarnation, why=why))
+        self.sidecar.reconcile(incarnation)
+
+    def incarnations(self) -> list[dict[str, Json]]:
+        """Every reconciliation, oldest first: ``incarnation``, ``after`` and what was given."""
+        return read_incarnations(self._rows)
 
     def close(self) -> None:
         """See the protocol."""
@@ -435,15 +458,3 @@ class SqliteJournal:
         self._close_reader()
         self._writer.close()
         self.sidecar.close()
-
-
-def _replace(conn: sqlite3.Connection, lineage: int, rows: list[ActionRow]) -> None:
-    """The rows of one lineage, made again; the root keeps the lineage's number."""
-    conn.execute("DELETE FROM action WHERE number = ? OR parent = ?", (lineage, lineage))
-    columns = ", ".join((*_COLUMNS[:-2], "parent", "number"))
-    marks = ", ".join("?" * len(_COLUMNS))
-    for row in rows:
-        root = row.action_id == row.root_id
-        row.parent = None if root else lineage
-        values = (*_insert_values(row), lineage if root else None)
-        conn.execute(f"INSERT INTO action ({columns}) VALUES ({marks})", values)

@@ -41,8 +41,11 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return conn
 
 
-def prepare(path: Path, *, create: bool, read_only: bool) -> Sidecar:
+def prepare(path: Path, *, create: bool, read_only: bool, reconciling: bool = False) -> Sidecar:
     """Create or check the file and what stands beside it; the latter is returned.
+
+    Where it is only read, or reconciled, another incarnation is no error but a doubt: the
+    sidecar is then not complete.
 
     Raises NotAJournal, SchemaTooNew, KeyringMissing, IncarnationChanged or
     JournalUnavailable. Nothing is changed when it raises, but for a new, empty file.
@@ -59,8 +62,16 @@ def prepare(path: Path, *, create: bool, read_only: bool) -> Sidecar:
     try:
         incarnation = _check(conn, path, read_only=read_only)
         used = conn.execute("SELECT 1 FROM record LIMIT 1").fetchone()
-        sidecar = Sidecar(path, incarnation, used=used is not None, read_only=read_only)
-        _compare(conn, path, sidecar)
+        sidecar = Sidecar(
+            path,
+            incarnation,
+            used=used is not None,
+            read_only=read_only,
+            tolerant=read_only or reconciling,
+        )
+        objection = _compare(conn, path, sidecar, used=used is not None)
+        if objection is not None:
+            sidecar.doubt(objection)
     except sqlite3.Error as error:
         raise unavailable(error) from error
     finally:
@@ -163,28 +174,34 @@ def _not_ours(path: Path) -> NotAJournal:
     )
 
 
-def _compare(conn: sqlite3.Connection, path: Path, sidecar: Sidecar) -> None:
-    """Fail closed where the file is not the one that the witness saw (DESIGN 10)."""
+def _compare(
+    conn: sqlite3.Connection, path: Path, sidecar: Sidecar, *, used: bool
+) -> IncarnationChanged | ChainBroken | None:
+    """Why the file is not the one that the witness saw, if it is not (DESIGN 10)."""
     seen = sidecar.witnessed
-    if seen is None:
-        return
     fix = (
         "It is a copy, or was restored. Find out at the providers what happened since, then run "
-        f"`ascertain journal reconcile --journal {path} --reason …`. Reading works: --read-only."
+        f"`ascertain journal reconcile --journal {path} --operator … --reason …`. Reading works: "
+        f"`ascertain status --journal {path}`."
     )
+    if seen is None:
+        if not used or sidecar.doubts:
+            return None
+        return IncarnationChanged(f"{path} has records, and its witness is gone", fix=fix)
     if seen.inode != path.stat().st_ino or seen.incarnation != sidecar.incarnation:
-        raise IncarnationChanged(f"{path} is not the file that was written here last", fix=fix)
+        return IncarnationChanged(f"{path} is not the file that was written here last", fix=fix)
     if not seen.position:
-        return
+        return None
     place = (seen.lineage << 20) + seen.position
     found = conn.execute("SELECT body FROM record WHERE number = ?", (place,)).fetchone()
     if found is None:
-        raise IncarnationChanged(
+        return IncarnationChanged(
             f"{path} lacks record {seen.position} of lineage {seen.lineage}, which was durable",
             fix=fix,
         )
     if not sidecar.matches(bytes(found[0])):
-        raise ChainBroken(
+        return ChainBroken(
             f"record {seen.position} of lineage {seen.lineage} in {path} was altered",
             fix="Run `ascertain journal check` and restore a checked backup.",
         )
+    return None

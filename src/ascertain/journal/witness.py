@@ -72,18 +72,32 @@ class Witness:
         )
 
     def begin(self, incarnation: str, inode: int) -> None:
-        """Start to witness an incarnation, from no record on."""
-        seen = self.read()
+        """Start to witness an incarnation, from no record on. Durable when it returns.
+
+        What stands there and is no witness is written over.
+        """
+        try:
+            seen = self.read()
+        except JournalError:
+            os.ftruncate(self._handle, 0)
+            seen = None
         turn = 0 if seen is None else seen.turn
         self._put(Witnessed(turn + 1, inode, 0, 0, incarnation, bytes(32)))
+        os.fsync(self._handle)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def update(self, lineage: int, position: int, digest: bytes) -> None:
         """See a record that is durable now.
 
         Processes do not wait for each other here: whichever record is seen last, a journal
-        that lacks it was restored.
+        that lacks it was restored. Each looks at the turn that the others have got to, or
+        what it sees would stand behind an old record of theirs.
         """
-        seen = self._seen or self.read()
+        seen = self.read() or self._seen
         if seen is not None:
             self._put(
                 Witnessed(seen.turn + 1, seen.inode, lineage, position, seen.incarnation, digest)

@@ -6,6 +6,8 @@ disk. Everything here is a flow of ops (see `ports`), for threads and coroutines
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +16,7 @@ import msgspec
 from ascertain.applying import ended_by, local_steps, marker_of
 from ascertain.authority import Authority, Ruling
 from ascertain.core.codec import fingerprint_matches
-from ascertain.core.cut import View
-from ascertain.core.evidence import Reply, add_reply
+from ascertain.core.evidence import Reply
 from ascertain.core.facts import Finding, Needs
 from ascertain.core.records import AttemptReleased, Chain, Entry, PreconditionObserved
 from ascertain.errors import (
@@ -23,11 +24,10 @@ from ascertain.errors import (
     IntentConflict,
     KeyringMissing,
     PositionTaken,
-    StaleEpoch,
 )
-from ascertain.journal import ActionRow, Reader, Transaction
+from ascertain.journal import ActionRow, Transaction
 from ascertain.observers.marker import Marker
-from ascertain.outcomes import Outcome, Pending, outcome_of
+from ascertain.outcomes import Outcome, Pending
 from ascertain.permission import (
     add_ruling,
     ask,
@@ -41,7 +41,8 @@ from ascertain.ports import Steps
 from ascertain.presented import Presented
 from ascertain.recovery.looking import look_steps
 from ascertain.reply import reply_to_error, reply_to_return
-from ascertain.runtime import Runtime, announce, judged, needs_now, project, standing
+from ascertain.runtime import Runtime, needs_now
+from ascertain.settling import Claimed, late_steps, report_of, settle_steps
 
 
 class Call:
@@ -81,18 +82,6 @@ class Call:
 
 
 @dataclass(slots=True)
-class Claimed:
-    """A claim that was made: its row, entries, and the release, None if it was refused."""
-
-    row: ActionRow
-    entries: list[Entry]
-    intent: Entry
-    release: Entry | None
-    refused: str | None
-    valid_until: int
-
-
-@dataclass(slots=True)
 class Draft:
     """The entries of a claim before it is made: without and with the release."""
 
@@ -122,19 +111,40 @@ def first_steps(
 
     Raises JournalError kinds; nothing is released unless the claim is durable.
     """
-    runtime.keep_contract(p.contract)
+    if p.contract.digest not in runtime.kept:
+        yield runtime.ports.read("contract", lambda: runtime.keep_contract(p.contract))
     now = yield runtime.ports.now()
     chain = Chain(p.root_id)
+    if p.root_id != p.action_id:
+        known = yield runtime.ports.read("entries", lambda: runtime.journal.entries(p.root_id))
+        chain = Chain(p.root_id, known[-1].position, known[-1].digest)
     intent = chain.add(p.record(now, runtime.journal.sources.incarnation))
     draft = yield from draft_steps(runtime, p, authority, chain, intent, number=1, epoch=1)
     try:
-        claimed = yield runtime.ports.transact("claim", lambda tx: claim(runtime, tx, p, draft))
+        claimed = yield from claim_steps(runtime, p, draft, lambda tx: claim(runtime, tx, p, draft))
     except PositionTaken:
         return None
-    except AmbiguousCommit:
-        yield from unsent_steps(runtime, p, draft)
-        raise
     return (yield from finish_steps(runtime, p, claimed, connection))
+
+
+def claim_steps(
+    runtime: Runtime, p: Presented, draft: Draft, work: Callable[[Transaction], Claimed]
+) -> Steps[Claimed]:
+    """Make the claim durable. Where it is not known whether it is, nothing is sent.
+
+    An ambiguous commit, Ctrl-C and a cancelled task alike: the claim may stand all the
+    same, and then it is recorded that nothing was sent.
+    """
+    try:
+        claimed: Claimed = yield runtime.ports.transact("claim", work)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if isinstance(error, AmbiguousCommit) or not isinstance(error, Exception):
+            reply = Reply(transport="not_sent", detail="the claim's barrier was not waited for")
+            yield from late_steps(runtime, p, draft.intent, draft.release, reply, refused=None)
+        raise
+    return claimed
 
 
 def finish_steps(
@@ -288,26 +298,10 @@ def reclaim_steps(
         tx.advance(new, chain, epoch=before)
         return _claimed(new, [*known, *chain.entries], draft, refused)
 
-    try:
-        claimed: Claimed = yield runtime.ports.transact("claim", work)
-    except AmbiguousCommit:
-        yield from unsent_steps(runtime, p, draft)
-        raise
-    return claimed
+    return (yield from claim_steps(runtime, p, draft, work))
 
 
-def unsent_steps(runtime: Runtime, p: Presented, draft: Draft) -> Steps[None]:
-    """The claim's barrier was ambiguous: nothing is sent, and if the claim stands, say so."""
-    row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
-    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(p.root_id))
-    if row is None or draft.release.digest not in {entry.digest for entry in entries}:
-        return
-    claimed = Claimed(row, entries, draft.intent, draft.release, None, draft.ruling.valid_until)
-    reply = Reply(transport="not_sent", detail="the claim's barrier was ambiguous")
-    yield from settle_steps(runtime, p, claimed, reply)
-
-
-# --- release and settlement ------------------------------------------------------------
+# --- release ------------------------------------------------------------
 
 
 def release_steps(
@@ -319,27 +313,44 @@ def release_steps(
     the fence opens one.
     """
     call = Call(p, claimed.row.attempts, claimed.row.epoch, runtime)
-    stop = yield from _look_again(runtime, p, claimed)
+    try:
+        stop = yield from _look_again(runtime, p, claimed)
+        given = p.declared.parameters.decode(p.plain)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from _unsent(runtime, p, claimed, f"{type(error).__name__} before the release")
+        raise
     if stop is not None:
-        reply = Reply(transport="not_sent", detail=stop)
-        return (yield from settle_steps(runtime, p, claimed, reply, refused=stop))
+        return (yield from _unsent(runtime, p, claimed, stop))
     if p.declared.local:
         return (yield from _local(runtime, p, claimed, call, connection))
     try:
         with runtime.executor.enter():
-            given = p.declared.parameters.decode(p.plain)
             answer = yield runtime.ports.adapter(
                 "release", lambda: p.declared.release(call, **given)
             )
+        if inspect.iscoroutine(answer):
+            answer.close()  # it was made and never begun
+            return (yield from _unsent(runtime, p, claimed, "a coroutine needs perform_async"))
         reply = reply_to_return(p.contract, answer)
     except Exception as error:
         reply = reply_to_error(p.contract, error)
+    except GeneratorExit:
+        raise
     except BaseException as error:
-        # Ctrl-C, or a cancelled task: what was sent was sent. Say so, then go on unwinding.
-        reply = reply_to_error(p.contract, error)
+        # Ctrl-C, or a cancelled task: what was sent was sent, and a thread that the adapter
+        # waited for may still be sending. Say so, then go on unwinding.
+        reply = msgspec.structs.replace(reply_to_error(p.contract, error), named="", closed=False)
         yield from settle_steps(runtime, p, claimed, reply)
         raise
     return (yield from settle_steps(runtime, p, claimed, reply))
+
+
+def _unsent(runtime: Runtime, p: Presented, claimed: Claimed, why: str) -> Steps[Outcome]:
+    """Nothing has left: that is recorded, and the action may run again."""
+    reply = Reply(transport="not_sent", detail=why[:200])
+    return (yield from settle_steps(runtime, p, claimed, reply, refused=why))
 
 
 def _local(
@@ -390,86 +401,6 @@ def _look_again(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[str |
     if p.deadline is not None and now > p.deadline:
         return "the deadline passed before the release"
     return None
-
-
-def settle_steps(
-    runtime: Runtime, p: Presented, claimed: Claimed, reply: Reply, *, refused: str | None = None
-) -> Steps[Outcome]:
-    """Step 4: the reply, its receipts, the outcome and the outbox row, in one transaction."""
-    now = yield runtime.ports.now()
-    row, release = claimed.row, claimed.release
-    assert release is not None
-    chain = Chain(p.root_id, claimed.entries[-1].position, claimed.entries[-1].digest)
-    add_reply(
-        chain, release=release, intent=claimed.intent, contract=p.contract, reply=reply, at=now
-    )
-    entries = [*claimed.entries, *chain.entries]
-    cut = runtime.cut(entries, now)
-    found = judged(runtime, cut, p.action_id, standing(p.contract))
-    epoch = row.epoch
-    project(row, found, now)
-    row.holder, row.lease_until = "", 0
-    try:
-        yield runtime.ports.transact("settle", lambda tx: _settle(tx, row, chain, epoch))
-    except (StaleEpoch, PositionTaken):
-        return (yield from late_steps(runtime, p, claimed, reply, refused=refused))
-    return outcome_of(cut.views[p.action_id], found, refused=refused)
-
-
-def _settle(tx: Transaction, row: ActionRow, chain: Chain, epoch: int) -> None:
-    tx.advance(row, chain, epoch=epoch)
-    announce(tx, row, chain.position)
-
-
-def late_steps(
-    runtime: Runtime, p: Presented, claimed: Claimed, reply: Reply, *, refused: str | None
-) -> Steps[Outcome]:
-    """The lineage moved on meanwhile: append what was learnt, decide nothing (DESIGN 2, 4)."""
-    release = claimed.release
-    assert release is not None
-    now = yield runtime.ports.now()
-
-    def work(tx: Transaction) -> tuple[ActionRow, list[Entry]]:
-        row = tx.action(p.action_id)
-        assert row is not None
-        known = tx.entries(p.root_id)
-        chain = Chain(p.root_id, known[-1].position, known[-1].digest)
-        add_reply(
-            chain, release=release, intent=claimed.intent, contract=p.contract, reply=reply, at=now
-        )
-        entries = [*known, *chain.entries]
-        found = judged(runtime, runtime.cut(entries, now), p.action_id, standing(p.contract))
-        project(row, found, now)
-        if row.epoch == release.record.epoch:
-            row.holder, row.lease_until = "", 0
-            tx.advance(row, chain, epoch=row.epoch)
-        else:
-            row.open, row.next_at = True, now
-            tx.append(chain, row)
-        announce(tx, row, chain.position)
-        return row, entries
-
-    row, entries = yield runtime.ports.transact("late", work)
-    return report_of(runtime, row, entries, refused)
-
-
-def report_of(
-    runtime: Runtime, row: ActionRow, entries: list[Entry], refused: str | None
-) -> Outcome:
-    """The caller's outcome of what is recorded. Reads nothing."""
-    cut = runtime.cut(entries, row.changed_at)
-    contract = runtime.contract(row.contract)
-    found = judged(runtime, cut, row.action_id, standing(contract))
-    view: View = cut.views[row.action_id]
-    return outcome_of(view, found, refused=refused)
-
-
-def report(runtime: Runtime, reader: Reader, action_id: str) -> Outcome | None:
-    """The outcome as it is recorded now; None if the journal does not know the action."""
-    row = reader.action(action_id)
-    if row is None:
-        return None
-    return report_of(runtime, row, reader.entries(row.root_id), None)
 
 
 def check_same(runtime: Runtime, p: Presented, recorded: str) -> None:

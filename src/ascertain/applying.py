@@ -8,6 +8,7 @@ process after every statement to show it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ascertain.core.evidence import Reply
@@ -55,26 +56,52 @@ def marker_of(p: Presented) -> Marker:
 def local_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps[Joined]:
     """Run the effect under its fence on ``handle``, whose transaction it joins or owns."""
     owned = not handle.active()
-    if owned:
-        yield ports.adapter("begin", handle.begin)
+    try:
+        yield ports.adapter("begin", handle.begin if owned else handle.join)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return Joined(Reply(transport="not_sent", detail=_clue(error)), error=error)
     try:
         reply = yield from fenced_steps(ports, p, call, handle)
     except Duplicate:
         return (yield from _existing(ports, p, handle, owned=owned))
-    except BaseException as error:
-        reply = Reply(transport="rolled_back", detail=f"{type(error).__name__}: {error}"[:200])
+    except GeneratorExit:
         if owned:
-            yield ports.adapter("rollback", handle.rollback)
-        known = isinstance(error, NoEffect)
-        return Joined(reply, error=None if known else error)
+            handle.rollback()
+        raise
+    except BaseException as error:
+        undone = yield from _taken_back(ports, p, handle, owned=owned)
+        transport = "rolled_back" if undone else "raised"
+        reply = Reply(transport=transport, detail=_clue(error), closed=undone)
+        return Joined(reply, error=None if isinstance(error, NoEffect) else error)
     if not owned:
         return Joined(reply, pending=True)
     try:
         yield ports.adapter("commit", handle.commit)
-    except Exception as error:
-        detail = f"COMMIT: {type(error).__name__}: {error}"[:200]
-        return Joined(Reply(transport="lost", detail=detail))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        reply = Reply(transport="lost", detail=f"COMMIT: {_clue(error)}")
+        with suppress(Exception):
+            handle.rollback()  # else the caller's next COMMIT could still take it along
+        return Joined(reply, error=None if isinstance(error, Exception) else error)
     return Joined(reply)
+
+
+def _clue(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()[:180]
+
+
+def _taken_back(ports: Ports, p: Presented, handle: Handle, *, owned: bool) -> Steps[bool]:
+    """Take the effect back; False where it cannot be told that it is gone."""
+    try:
+        if owned:
+            yield ports.adapter("rollback", handle.rollback)
+            return not handle.active()
+        return (yield ports.adapter("read_fence", lambda: read_fence(handle, p.action_id))) is None
+    except Exception:
+        return False
 
 
 def fenced_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps[Reply]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ascertain.action import report
 from ascertain.authority import Authority
 from ascertain.core.contract import Consistency, Contract
 from ascertain.core.records import Need
@@ -38,6 +37,7 @@ from ascertain.recovery.attest import attest_steps
 from ascertain.recovery.controller import Recovered, recover_steps, undo_steps
 from ascertain.recovery.known import perform_steps
 from ascertain.runtime import Runtime
+from ascertain.settling import report
 from ascertain.sharing import apply_steps
 
 

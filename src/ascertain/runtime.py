@@ -154,6 +154,8 @@ def compensation_of(reader: Reader, view: View) -> Compensation:
     for entry in view.compensations:
         row = reader.action(entry.record.compensator)
         findings.append(Finding.UNKNOWN if row is None else Finding(row.finding))
+        if row is not None and not row.open and findings[-1] is not Finding.APPLIED_FINAL:
+            return Compensation.FAILED  # denied, used up or given up: a person must decide
     if any(item in (Finding.REJECTED, Finding.CONFLICT, Finding.APPLIED_REVERSED,
                     Finding.NOT_APPLIED_SEALED) for item in findings):  # fmt: skip
         return Compensation.FAILED

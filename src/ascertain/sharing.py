@@ -6,30 +6,31 @@ and commit together (DESIGN 4): after a crash there is all of it, or nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ascertain.action import (
     Call,
-    Claimed,
     check_same,
     claim,
     draft_steps,
-    report_of,
 )
 from ascertain.applying import fenced_steps, marker_of
 from ascertain.authority import Authority
 from ascertain.core.codec import encode
 from ascertain.core.evidence import Reply, add_reply
 from ascertain.core.records import Chain
-from ascertain.errors import AmbiguousCommit, InputRefused
+from ascertain.errors import AmbiguousCommit, InputRefused, RecoveryRefused
 from ascertain.journal.sqlite import CallerTransaction, SqliteJournal
 from ascertain.observers.marker import Duplicate, Handle
-from ascertain.outcomes import Outcome, Pending
+from ascertain.outcomes import NotApplied, Outcome, Pending
 from ascertain.ports import Steps
 from ascertain.presented import Presented
 from ascertain.recovery.known import known_steps, perform_steps
+from ascertain.reply import NoEffect
 from ascertain.runtime import Runtime, announce, judged, project, standing
+from ascertain.settling import Claimed, report_of
 
 
 def apply_steps(
@@ -65,12 +66,15 @@ def _shared_steps(
         )
     if owned:
         yield runtime.ports.adapter("begin", handle.begin)
+    else:
+        yield runtime.ports.adapter("savepoint", lambda: handle.run(f"SAVEPOINT {WHOLE}", {}))
     try:
         known = yield runtime.ports.read("row", lambda: tx.action(p.action_id))
         if known is not None:
             if owned:
                 handle.rollback()
                 return (yield from known_steps(runtime, p, authority, connection))
+            handle.run(f"RELEASE SAVEPOINT {WHOLE}", {})
             return _known_inside(runtime, p, tx)
         claimed = yield runtime.ports.read("claim", lambda: _claim(runtime, tx, p, draft))
         if claimed.release is None:
@@ -79,25 +83,45 @@ def _shared_steps(
             outcome = yield from _effect(runtime, tx, p, claimed, handle)
     except Duplicate:
         if not owned:
-            raise
+            _take_back(handle)
+            raise RecoveryRefused(
+                f"the fence of action {p.action_id!r} is held, and the journal does not know why",
+                fix="End your transaction and call apply again: the fence is then evidence.",
+            ) from None
         handle.rollback()
         return (yield from perform_steps(runtime, p, authority, connection))
     except BaseException:
         if owned:
-            yield runtime.ports.adapter("rollback", handle.rollback)
+            handle.rollback()
+        else:
+            _take_back(handle)
         raise
     if not owned:
+        handle.run(f"RELEASE SAVEPOINT {WHOLE}", {})
+        if isinstance(outcome, NotApplied):
+            return outcome
         return Pending(action_id=p.action_id, reason="your transaction is not committed yet")
     try:
         yield runtime.ports.adapter("commit", handle.commit)
     except Exception as error:
-        handle.rollback()
+        with suppress(Exception):
+            handle.rollback()
         raise AmbiguousCommit(
             f"COMMIT failed: {error}",
             fix="Ask outcome(action_id): effect and record are both there, or neither is.",
         ) from error
     journal.witness(tx)
     return outcome
+
+
+WHOLE = "ascertain_action"
+"""The savepoint around claim and effect inside a transaction of the caller's."""
+
+
+def _take_back(handle: Handle) -> None:
+    """Leave the caller's transaction as it was before the call."""
+    handle.run(f"ROLLBACK TO SAVEPOINT {WHOLE}", {})
+    handle.run(f"RELEASE SAVEPOINT {WHOLE}", {})
 
 
 def _claim(runtime: Runtime, tx: CallerTransaction, p: Presented, draft: Any) -> Claimed:
@@ -124,7 +148,10 @@ def _effect(
     assert release is not None
     call = Call(p, row.attempts, row.epoch, runtime)
     call.connection = handle.conn
-    reply: Reply = yield from fenced_steps(runtime.ports, p, call, handle)
+    try:
+        reply: Reply = yield from fenced_steps(runtime.ports, p, call, handle)
+    except NoEffect as error:
+        reply = Reply(transport="rolled_back", detail=f"NoEffect: {error}"[:200])
     now = yield runtime.ports.now()
     chain = Chain(p.root_id, claimed.entries[-1].position, claimed.entries[-1].digest)
     add_reply(

@@ -29,7 +29,8 @@ def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def rehearse(place: Path, kind: str, fate: str) -> dict[str, Any]:
-    """The payment without a kill: how many points there are."""
+    """The payment without a kill, once the contract is kept: how many points there are."""
+    value(act, place, kind, fate, "rehearsal-of-rehearsal", None)
     found: dict[str, Any] = value(act, place, kind, fate, "rehearsal", None)
     return found
 

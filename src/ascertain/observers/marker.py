@@ -48,6 +48,9 @@ class Handle(Protocol):
     def begin(self) -> None:
         """Begin a transaction that may write."""
 
+    def join(self) -> object:
+        """See to it that the caller's transaction has really begun, before a savepoint in it."""
+
     def commit(self) -> None:
         """Make it durable."""
 
@@ -245,6 +248,9 @@ class SqliteHandle:
         """See `Handle`."""
         self.conn.execute("BEGIN IMMEDIATE")
 
+    def join(self) -> None:
+        """See `Handle`: it is open, or `active` would have said so."""
+
     def commit(self) -> None:
         """See `Handle`."""
         self.conn.execute("COMMIT")
@@ -280,13 +286,26 @@ class SqlalchemyHandle:
 
     def begin(self) -> None:
         """See `Handle`. SQLite must hold its write lock before anything is read."""
-        from sqlalchemy import text
-
-        bind = self.conn.get_bind() if hasattr(self.conn, "get_bind") else self.conn
-        if bind.dialect.name == "sqlite":
-            self.conn.execute(text("BEGIN IMMEDIATE"))
-        elif not self.conn.in_transaction():
+        if not self.conn.in_transaction():
             self.conn.begin()
+        if not self.join():
+            # An engine that begins on its own does so without the write lock.
+            self.run(TABLES[0], {})
+            self.run("UPDATE ascertain_store SET name = name", {})
+
+    def join(self) -> bool:
+        """See `Handle`. A session's transaction need not have reached SQLite yet: its driver
+        begins only before a write, and the end of a savepoint outside would be a COMMIT.
+
+        True if SQLite has its write lock by this call, or there is no SQLite.
+        """
+        conn = self.conn.connection() if hasattr(self.conn, "get_bind") else self.conn
+        if conn.dialect.name != "sqlite":
+            return True
+        if conn.connection.driver_connection.in_transaction:
+            return False
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+        return True
 
     def commit(self) -> None:
         """See `Handle`."""

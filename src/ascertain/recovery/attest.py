@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ascertain.action import report_of
 from ascertain.core.cut import View
 from ascertain.core.records import Chain, OperatorAttested
 from ascertain.errors import InputRefused, RecoveryRefused
 from ascertain.outcomes import Outcome
 from ascertain.ports import Steps
 from ascertain.runtime import Runtime
+from ascertain.settling import report_of
 
 from .looking import append_steps
 from .rebuilt import intent_of

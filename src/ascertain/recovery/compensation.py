@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import partial
 
 from ascertain.authority import Authority
-from ascertain.core.codec import encode
+from ascertain.core.codec import digest, encode
 from ascertain.core.contract import Contract
 from ascertain.core.cut import Cut, View
 from ascertain.core.facts import Compensation, Finding
 from ascertain.core.outcome import Proved, outcome
 from ascertain.core.records import Chain, CompensationLinked, EffectObserved, Entry
 from ascertain.declaration import SUFFIX, ActionType, Compensator, compensating_type
-from ascertain.errors import RecoveryRefused
+from ascertain.errors import RecoveryRefused, StaleEpoch
 from ascertain.journal import ActionRow, Transaction
 from ascertain.ports import Steps
 from ascertain.presented import Intent, Presented, present
@@ -27,7 +27,10 @@ from .looking import append_steps
 
 
 def surplus(cut: Cut, action_id: str, contract: Contract) -> tuple[Proved, ...]:
-    """The effects that must not stand: all but the first valid one, or all under a deny."""
+    """The effects that must not stand: all but the first valid one, or all under a deny.
+
+    Where none could be compared with the intent, the first one stands.
+    """
     view = cut.views[action_id]
     effects = outcome(cut, action_id, contract).effects
     denied = bool(view.decisions) and all(
@@ -36,7 +39,10 @@ def surplus(cut: Cut, action_id: str, contract: Contract) -> tuple[Proved, ...]:
     standing = [item for item in effects if not item.reversed]
     if denied:
         return tuple(standing)
-    valid = next((item for item in standing if item.matches), None)
+    valid = next(
+        (item for item in standing if item.matches),
+        next((item for item in standing if item.matches is None), None),
+    )
     return tuple(item for item in standing if item is not valid)
 
 
@@ -100,7 +106,10 @@ def _one(
 
 def compensation_id(action_id: str, reference: str) -> str:
     """The id of the compensation of one effect: derived, so that it is made once."""
-    return f"{action_id}/compensate/{reference}"[:200]
+    named = f"{action_id}/compensate/{reference}"
+    if len(named) <= 200 and named.isprintable():
+        return named
+    return f"{action_id[:100]}/compensate/{digest(named.encode())}"
 
 
 def _link(
@@ -112,6 +121,8 @@ def _link(
     def work(tx: Transaction) -> None:
         current = tx.action(row.action_id)
         assert current is not None
+        if current.epoch != row.epoch:
+            raise StaleEpoch(f"action {row.action_id!r} is driven by somebody else")
         known = tx.entries(row.root_id)
         linked = {
             entry.record.compensator

@@ -11,31 +11,29 @@ from typing import Any
 
 import msgspec
 
-from ascertain.action import Permit, draft_release, finish_steps, permit_steps, reclaim_steps
+from ascertain.action import draft_release, finish_steps, permit_steps, reclaim_steps
 from ascertain.authority import Authority, Grant
 from ascertain.core.cut import Cut
 from ascertain.core.facts import Compensation, Decision, Finding, Needs, Preconditions
 from ascertain.core.judgement import Context, Judgement, can_seal
-from ascertain.core.outcome import Proved
+from ascertain.core.outcome import Proved, outcome
 from ascertain.core.records import (
-    CapabilityGranted,
+    CertificateIssued,
     Chain,
-    Entry,
     FenceSealed,
     PreconditionObserved,
-    RecoveryDecided,
 )
-from ascertain.declaration import ActionType
 from ascertain.errors import PositionTaken, RecoveryRefused, StaleEpoch
-from ascertain.journal import ActionRow, Transaction
+from ascertain.journal import ActionRow
 from ascertain.outcomes import Outcome, outcome_of
 from ascertain.permission import request_for
 from ascertain.ports import Steps
 from ascertain.presented import Presented
-from ascertain.runtime import Runtime, compensation_of, judged, needs_now, project
+from ascertain.runtime import Runtime, compensation_of, judged, needs_now
 
 from .compensation import compensate_effects_steps, surplus, undone_steps
-from .lease import take_steps
+from .deciding import State, decide_steps, hold_on, reload_steps
+from .lease import give_back_steps, take_steps
 from .looking import Writing, append_steps, executor_steps, look_steps
 from .rebuilt import declared_type, intent_of, present_again, question_of
 
@@ -58,21 +56,6 @@ class Recovered:
     certificate: str | None = None
 
 
-@dataclass(slots=True)
-class State:
-    """One recovery while it runs. ``permit``: the fresh ruling, once it was asked."""
-
-    row: ActionRow
-    cut: Cut
-    declared: ActionType
-    p: Presented
-    verbs: frozenset[str] = frozenset()
-    grants: tuple[Grant, ...] = ()
-    permit: Permit | None = None
-    preconditions: Preconditions = Preconditions.HOLD
-    looked: bool = False
-
-
 def recover_steps(
     runtime: Runtime, action_id: str, authority: Authority, *, act: bool = True
 ) -> Steps[Recovered]:
@@ -86,19 +69,35 @@ def recover_steps(
     taken = yield from take_steps(runtime, action_id)
     if taken is None:
         return (yield from _busy(runtime, action_id))
-    state = yield from _begin(runtime, taken, authority)
     try:
-        judgement = yield from _resolve(runtime, state, authority)
-        return (yield from _conclude(runtime, state, judgement, authority, act=act))
+        state = yield from _begin(runtime, taken, authority)
+        for _ in range(_ROUNDS):
+            try:
+                judgement = yield from _resolve(runtime, state, authority, act=act)
+                return (yield from _conclude(runtime, state, judgement, authority, act=act))
+            except PositionTaken:  # somebody has learnt more meanwhile: decide on that
+                yield from reload_steps(runtime, state)
+                state.permit, state.looked = None, False
     except StaleEpoch:
         return (yield from _busy(runtime, action_id))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from give_back_steps(runtime, taken[0])
+        raise
+    yield from give_back_steps(runtime, taken[0])
+    return (yield from _busy(runtime, action_id))
+
+
+_ROUNDS = 20
+"""How often a recovery decides again because the lineage has moved on meanwhile."""
 
 
 def _begin(runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority) -> Steps[State]:
     row, cut = taken
     declared = declared_type(runtime, row.type)
     p = present_again(runtime, row.root_id, cut.views[row.action_id], declared)
-    state = State(row, cut, declared, p)
+    state = State(row, cut, declared, p, row.epoch)
     yield from _hold(runtime, state, authority)
     return state
 
@@ -144,10 +143,14 @@ def _grants(runtime: Runtime, authority: Authority, p: Presented) -> Steps[tuple
 # --- resolve ----------------------------------------------------------------------------
 
 
-def _resolve(runtime: Runtime, state: State, authority: Authority) -> Steps[Judgement]:
+def _resolve(
+    runtime: Runtime, state: State, authority: Authority, *, act: bool
+) -> Steps[Judgement]:
     """Fourth move: learn what can be learnt without another effect, then judge."""
-    state.row, state.cut = yield from executor_steps(runtime, state.row, state.cut)
-    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    hold_on(state, (yield from executor_steps(runtime, state.row, state.cut)))
+    if act and "compensate" in state.verbs:
+        yield from _resume(runtime, state, authority)
+    hold_on(state, (yield from undone_steps(runtime, state.row, state.cut)))
     while True:
         judgement = yield from _judge(runtime, state)
         if judgement.row.decision is Decision.VERIFY and not state.looked:
@@ -159,6 +162,31 @@ def _resolve(runtime: Runtime, state: State, authority: Authority) -> Steps[Judg
             yield from _hold(runtime, state, authority)
             continue
         return judgement
+
+
+def _resume(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
+    """Drive on the compensations that were linked and are not done: the same ids again."""
+    view = state.cut.views[state.row.action_id]
+    proved = outcome(state.cut, state.row.action_id, state.p.contract).effects
+    for entry in view.compensations:
+        name, reference = entry.record.compensator, entry.record.reference
+        made = yield from _row(runtime, name)
+        if made is None or made.finding == Finding.NOT_APPLIED.value:
+            effects = tuple(item for item in proved if item.reference == reference)
+            yield from compensate_effects_steps(
+                runtime, state.row, effects, state.declared, state.p, authority
+            )
+        elif made.open:
+            yield from recover_steps(runtime, name, authority)
+    if view.compensations:
+        yield from reload_steps(runtime, state)
+
+
+def _row(runtime: Runtime, action_id: str) -> Steps[ActionRow | None]:
+    row: ActionRow | None = yield runtime.ports.read(
+        "row", lambda: runtime.journal.action(action_id)
+    )
+    return row
 
 
 def _asks_authority(judgement: Judgement) -> bool:
@@ -227,7 +255,7 @@ def _preconditions(observed: list[PreconditionObserved]) -> Preconditions:
 def _look(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
     """The moves of *verify*: read; then, with the compensate capability, seal (DESIGN 7)."""
     if state.declared.observers:
-        state.row, state.cut = yield from look_steps(runtime, state.row, state.cut, state.declared)
+        hold_on(state, (yield from look_steps(runtime, state.row, state.cut, state.declared)))
         yield from _hold(runtime, state, authority)
     view = state.cut.views[state.row.action_id]
     judgement = yield from _judge(runtime, state)
@@ -237,9 +265,12 @@ def _look(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
     if sealer is None or not can_seal(view, Context(sealable=True)):
         return
     question = question_of(view, state.declared)
-    sealed = yield runtime.ports.adapter("seal", lambda: sealer.seal(question))
-    if not sealed:
-        state.row, state.cut = yield from look_steps(runtime, state.row, state.cut, state.declared)
+    try:
+        sealed = yield runtime.ports.adapter("seal", lambda: sealer.seal(question))
+    except Exception:
+        sealed = None  # it may have been sealed or not: the next recovery asks again
+    if sealed is not True:
+        hold_on(state, (yield from look_steps(runtime, state.row, state.cut, state.declared)))
         return
     now = yield runtime.ports.now()
     record = FenceSealed(
@@ -253,7 +284,7 @@ def _look(runtime: Runtime, state: State, authority: Authority) -> Steps[None]:
 
 
 def _append(runtime: Runtime, state: State, step: str, write: Writing) -> Steps[None]:
-    state.row, state.cut = yield from append_steps(runtime, state.row, step, write)
+    hold_on(state, (yield from append_steps(runtime, state.row, step, write)))
 
 
 # --- decide, emit, act ------------------------------------------------------------------
@@ -265,25 +296,34 @@ def _conclude(
     """Fifth and sixth move: the decision is durable, and certified, before it is acted on."""
     decision = judgement.row.decision
     acting = act and decision in (Decision.EXECUTE, Decision.COMPENSATE)
-    yield from _decide(runtime, state, judgement, keep=acting)
-    certificate = None
+    yield from decide_steps(runtime, state, judgement, keep=acting)
+    decided, certificate = state.cut.position, None
     if runtime.issuer is not None:
         kept = yield from runtime.issuer.issue_steps(runtime, state.row.action_id, judgement)
         certificate = kept.digest
-        yield from _reload(runtime, state)
+        if acting:
+            yield from reload_steps(runtime, state)
+            _check_unmoved(state, decided)
     view = state.cut.views[state.row.action_id]
-    outcome = outcome_of(view, judgement)
+    found = outcome_of(view, judgement)
     done = Recovered(
-        state.row.action_id, outcome, decision.value, judgement.row.name, certificate=certificate
+        state.row.action_id, found, decision.value, judgement.row.name, certificate=certificate
     )
     if not acting:
         return done
     if decision is Decision.EXECUTE:
-        outcome = yield from _execute(runtime, state)
-        return replace(done, outcome=outcome, acted=True)
+        found = yield from _execute(runtime, state)
+        return replace(done, outcome=found, acted=True)
     effects = surplus(state.cut, state.row.action_id, state.p.contract)
-    outcome = yield from counteract_steps(runtime, state, effects, authority)
-    return replace(done, outcome=outcome, acted=True)
+    found = yield from counteract_steps(runtime, state, effects, authority)
+    return replace(done, outcome=found, acted=True)
+
+
+def _check_unmoved(state: State, decided: int) -> None:
+    """Nothing was learnt since the decision, or it is not acted on. Raises PositionTaken."""
+    for entry in state.cut.entries[decided:]:
+        if not isinstance(entry.record, CertificateIssued):
+            raise PositionTaken(f"lineage {state.row.root_id!r} has moved on")
 
 
 def counteract_steps(
@@ -293,10 +333,10 @@ def counteract_steps(
     yield from compensate_effects_steps(
         runtime, state.row, effects, state.declared, state.p, authority
     )
-    yield from _reload(runtime, state)
-    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    yield from reload_steps(runtime, state)
+    hold_on(state, (yield from undone_steps(runtime, state.row, state.cut)))
     judgement = yield from _judge(runtime, state)
-    yield from _decide(runtime, state, judgement, keep=False)
+    yield from decide_steps(runtime, state, judgement, keep=False)
     return outcome_of(state.cut.views[state.row.action_id], judgement)
 
 
@@ -311,8 +351,20 @@ def undo_steps(runtime: Runtime, action_id: str, authority: Authority) -> Steps[
         raise RecoveryRefused(
             f"action {action_id!r} is being driven right now", fix="Try again in a moment."
         )
+    try:
+        return (yield from _undo(runtime, taken, authority))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from give_back_steps(runtime, taken[0])
+        raise
+
+
+def _undo(runtime: Runtime, taken: tuple[ActionRow, Cut], authority: Authority) -> Steps[Outcome]:
     state = yield from _begin(runtime, taken, authority)
-    state.row, state.cut = yield from undone_steps(runtime, state.row, state.cut)
+    if "compensate" in state.verbs:
+        yield from _resume(runtime, state, authority)
+    hold_on(state, (yield from undone_steps(runtime, state.row, state.cut)))
     judgement = yield from _judge(runtime, state)
     refused = None
     if judgement.facts.finding is not Finding.APPLIED_FINAL:
@@ -322,98 +374,12 @@ def undo_steps(runtime: Runtime, action_id: str, authority: Authority) -> Steps[
     elif state.declared.compensator is None:
         refused = "its action type has no compensator"
     if refused is not None:
-        yield from _decide(runtime, state, judgement, keep=False)
+        yield from decide_steps(runtime, state, judgement, keep=False)
         raise RecoveryRefused(
-            f"action {action_id!r} cannot be compensated: {refused}",
+            f"action {state.row.action_id!r} cannot be compensated: {refused}",
             fix="`ascertain explain` shows what is known of it.",
         )
     return (yield from counteract_steps(runtime, state, judgement.verdict.effects, authority))
-
-
-def _decide(runtime: Runtime, state: State, judgement: Judgement, *, keep: bool) -> Steps[None]:
-    """The decision as a record, with the row of the table and the facts it was made on."""
-    now = yield runtime.ports.now()
-    before, epoch = state.row, state.row.epoch
-
-    def work(tx: Transaction) -> tuple[ActionRow, list[Entry]]:
-        row = tx.action(before.action_id)
-        assert row is not None
-        if row.epoch != epoch:
-            raise StaleEpoch(f"action {row.action_id!r} is driven by somebody else")
-        known = tx.entries(row.root_id)
-        if known[-1].position != state.cut.position:
-            raise PositionTaken(f"lineage {row.root_id!r} has moved on")
-        chain = Chain(row.root_id, known[-1].position, known[-1].digest)
-        _add_grants(chain, state, judgement, now)
-        chain.add(
-            RecoveryDecided(
-                action_id=row.action_id,
-                at=now,
-                causes=(known[-1].digest,),
-                epoch=epoch,
-                cut=state.cut.position,
-                outcome=judgement.verdict.outcome.value,
-                decision=judgement.row.decision.value,
-                row=judgement.row.name,
-                facts=plain_facts(judgement),
-                next_observation=judgement.next_observation,
-            )
-        )
-        project(row, judgement, now)
-        row.compensation = judgement.facts.compensation.value
-        if not keep:
-            row.holder, row.lease_until = "", 0
-        tx.advance(row, chain, epoch=epoch)
-        tx.emit(row, chain.position, f"decision.{judgement.row.decision.value}", row.action_id)
-        return row, [*known, *chain.entries]
-
-    state.row, entries = yield runtime.ports.transact("decide", work)
-    state.cut = runtime.cut(entries, now)
-
-
-def _add_grants(chain: Chain, state: State, judgement: Judgement, now: int) -> None:
-    """The capability that the decision rests on, where it needs one."""
-    verb = VERB_OF.get(judgement.row.decision)
-    for grant in state.grants:
-        if grant.verb == verb:
-            chain.add(
-                CapabilityGranted(
-                    action_id=state.row.action_id,
-                    at=now,
-                    capability_id=grant.capability_id,
-                    verb=grant.verb,
-                    actor=grant.actor,
-                    scope=grant.scope,
-                    valid_until=grant.valid_until,
-                    policy_version=grant.policy_version,
-                )
-            )
-            return
-
-
-VERB_OF = {
-    Decision.VERIFY: "observe",
-    Decision.EXECUTE: "continue",
-    Decision.COMPENSATE: "compensate",
-    Decision.QUARANTINE: "quarantine",
-}
-"""The capability that stands behind a decision, where one does."""
-
-
-def plain_facts(judgement: Judgement) -> dict[str, Any]:
-    """The closed facts as plain values, for records and certificates."""
-    return {
-        name: value if isinstance(value, bool) else value.value
-        for name, value in judgement.facts._asdict().items()
-    }
-
-
-def _reload(runtime: Runtime, state: State) -> Steps[None]:
-    row_id, root_id = state.row.action_id, state.row.root_id
-    row = yield runtime.ports.read("row", lambda: runtime.journal.action(row_id))
-    entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(root_id))
-    now = yield runtime.ports.now()
-    state.row, state.cut = row, runtime.cut(entries, now)
 
 
 def _execute(runtime: Runtime, state: State) -> Steps[Outcome]:
@@ -432,7 +398,7 @@ def _execute(runtime: Runtime, state: State) -> Steps[Outcome]:
         permit,
         now,
         number=len(state.cut.views[state.row.action_id].released) + 1,
-        epoch=state.row.epoch,
+        epoch=state.epoch,
     )
     row = msgspec.structs.replace(state.row)
     claimed = yield from reclaim_steps(runtime, state.p, row, entries, draft)

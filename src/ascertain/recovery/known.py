@@ -6,6 +6,7 @@ nothing happened, the call is a fresh wish, and is decided afresh (DESIGN 4).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ascertain.action import (
@@ -14,7 +15,6 @@ from ascertain.action import (
     finish_steps,
     first_steps,
     reclaim_steps,
-    report_of,
 )
 from ascertain.authority import Authority
 from ascertain.core.facts import Finding
@@ -24,10 +24,14 @@ from ascertain.journal import ActionRow
 from ascertain.outcomes import Outcome, Pending, Unknown
 from ascertain.ports import Steps
 from ascertain.presented import Presented
-from ascertain.runtime import Runtime
+from ascertain.runtime import Runtime, judged, standing
+from ascertain.settling import report_of
 
 from .looking import executor_steps, look_steps
-from .rebuilt import intent_of
+from .rebuilt import intent_of, present_again
+
+_ROUNDS = 20
+"""How often a claim starts again because its lineage has moved on meanwhile."""
 
 _OPEN = {Finding.UNKNOWN.value, Finding.APPLIED_SHORT.value, Finding.APPLIED_PROVISIONAL.value}
 
@@ -36,10 +40,16 @@ def perform_steps(
     runtime: Runtime, p: Presented, authority: Authority, connection: Any = None
 ) -> Steps[Outcome]:
     """`perform` and `apply`, first or repeated. Raises IntentConflict or JournalError kinds."""
-    outcome = yield from first_steps(runtime, p, authority, connection)
-    if outcome is not None:
-        return outcome
-    return (yield from known_steps(runtime, p, authority, connection))
+    for _ in range(_ROUNDS):
+        outcome = yield from first_steps(runtime, p, authority, connection)
+        if outcome is not None:
+            return outcome
+        row = yield runtime.ports.read("row", lambda: runtime.journal.action(p.action_id))
+        if row is not None:
+            return (yield from known_steps(runtime, p, authority, connection))
+    raise PositionTaken(
+        f"lineage {p.root_id!r} moves on again and again", fix="Try again in a moment."
+    )
 
 
 def known_steps(
@@ -90,9 +100,26 @@ def _again(
     entries: list[Entry],
     connection: Any,
 ) -> Steps[Outcome]:
-    """It did not happen: a further attempt under a fresh decision and a higher epoch."""
+    """It did not happen: a further attempt under a fresh decision and a higher epoch.
+
+    What is sent is what was recorded, byte for byte, and it still needs what it needed;
+    the call adds to that, and takes nothing away.
+    """
     chain = Chain(row.root_id, entries[-1].position, entries[-1].digest)
-    view = runtime.cut(entries, row.changed_at).views[row.action_id]
+    now = yield runtime.ports.now()
+    cut = runtime.cut(entries, now)
+    view = cut.views[row.action_id]
+    found = judged(runtime, cut, row.action_id, standing(runtime.contract(row.contract)))
+    if found.facts.finding is not Finding.NOT_APPLIED:  # more came in since the row was read
+        return report_of(runtime, row, entries, None)
+    recorded = present_again(runtime, row.root_id, view, p.declared)
+    p = replace(
+        recorded,
+        preconditions=p.preconditions,
+        needs=tuple(dict.fromkeys((*recorded.needs, *p.needs))),
+        deadline=p.deadline,
+        meaning=p.meaning,
+    )
     draft = yield from draft_steps(
         runtime, p, authority, chain, intent_of(view), number=row.attempts + 1, epoch=row.epoch + 1
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ascertain.core.cut import Cut
 from ascertain.core.records import Chain, Entry, LeaseTaken
-from ascertain.errors import RecoveryRefused
+from ascertain.errors import JournalError, RecoveryRefused
 from ascertain.journal import ActionRow, Transaction
 from ascertain.ports import Steps
 from ascertain.runtime import Runtime
@@ -58,3 +58,20 @@ def take_steps(runtime: Runtime, action_id: str) -> Steps[tuple[ActionRow, Cut] 
         return None
     current, entries = taken
     return current, runtime.cut(entries, now)
+
+
+def give_back_steps(runtime: Runtime, taken: ActionRow) -> Steps[None]:
+    """End a lease that is not driven to a decision, so that nobody waits for it to run out."""
+    now = yield runtime.ports.now()
+
+    def work(tx: Transaction) -> None:
+        row, root = tx.action(taken.action_id), tx.action(taken.root_id)
+        if row is None or root is None or row.epoch != taken.epoch or not row.holder:
+            return
+        row.holder, row.lease_until, row.next_at = "", 0, now
+        tx.advance(row, Chain(row.root_id, root.position, root.head), epoch=row.epoch)
+
+    try:
+        yield runtime.ports.transact("give_back", work)
+    except JournalError:
+        return  # then it runs out by itself

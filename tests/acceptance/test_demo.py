@@ -52,12 +52,6 @@ def demo(kept: Path, *arguments: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, kept, time.monotonic() - started)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    kept = tmp_path_factory.mktemp("small") / "kept"
-    return demo(kept, "--seed", "7", "--number", str(SMALL), "--json")
-
-
 def check_figures(row: dict[str, Any], number: int) -> None:
     clean = {name: row[name] for name in row if name not in ("name", "kills")}
     assert clean == {
@@ -83,9 +77,11 @@ def verified(path: Path, manifest: KeyManifest) -> Verified:
 
 
 @needs_provider
-def test_payments_survive_the_network_and_the_kills(small: Ran) -> None:
-    assert small.code == 0
-    report = json.loads(small.said)
+def test_a_small_run(tmp_path: Path) -> None:
+    """Everything about one run, so that it is made once."""
+    ran = demo(tmp_path / "kept", "--seed", "7", "--number", str(SMALL), "--json")
+    assert ran.code == 0
+    report = json.loads(ran.said)
     assert set(report) == {"seed", "runs"}
     assert report["seed"] == 7
     naive, guarded = report["runs"]
@@ -94,20 +90,21 @@ def test_payments_survive_the_network_and_the_kills(small: Ran) -> None:
     assert naive["duplicates"] > 0
     assert guarded["kills"] > 0
     check_figures(guarded, SMALL)
+    check_certificates(ran.kept, tmp_path)
+    check_changed_bytes(ran.kept)
+    check_journal(ran.kept)
 
 
-@needs_provider
-def test_every_certificate_is_valid_and_verifies_with_file_and_manifest(
-    small: Ran, tmp_path: Path
-) -> None:
+def check_certificates(kept: Path, place: Path) -> None:
+    """Valid under the seed's schema, and verified with nothing but file and key manifest."""
     validator = jsonschema_rs.validator_for(json.loads(SCHEMA.read_text("utf-8")))
-    (tmp_path / "manifest.json").write_bytes((small.kept / "manifest.json").read_bytes())
-    manifest = KeyManifest.load(tmp_path / "manifest.json")
-    paths = certificates(small.kept)
+    (place / "manifest.json").write_bytes((kept / "manifest.json").read_bytes())
+    manifest = KeyManifest.load(place / "manifest.json")
+    paths = certificates(kept)
     assert len(paths) == SMALL
     references = set()
     for path in paths:
-        alone = tmp_path / path.name
+        alone = place / path.name
         alone.write_bytes(path.read_bytes())
         found = verified(alone, manifest)
         assert not found.is_report
@@ -121,10 +118,9 @@ def test_every_certificate_is_valid_and_verifies_with_file_and_manifest(
     assert len(references) == SMALL
 
 
-@needs_provider
-def test_a_changed_certificate_does_not_verify(small: Ran) -> None:
-    manifest = KeyManifest.load(small.kept / "manifest.json")
-    raw = certificates(small.kept)[0].read_bytes()
+def check_changed_bytes(kept: Path) -> None:
+    manifest = KeyManifest.load(kept / "manifest.json")
+    raw = certificates(kept)[0].read_bytes()
     for place in range(0, len(raw), 41):
         changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
         with pytest.raises(VerificationFailed):
@@ -134,9 +130,8 @@ def test_a_changed_certificate_does_not_verify(small: Ran) -> None:
             )  # fmt: skip
 
 
-@needs_provider
-def test_the_journal_that_is_kept_tells_each_payment(small: Ran) -> None:
-    with ascertain.open(small.kept / "payments.db", policy=POLICY, read_only=True) as journal:
+def check_journal(kept: Path) -> None:
+    with ascertain.open(kept / "payments.db", policy=POLICY, read_only=True) as journal:
         rows = journal.journal.actions()
         assert Counter(row.finding for row in rows) == {"applied_final": SMALL}
         assert journal.journal.open_actions() == []

@@ -10,7 +10,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-PAGES: dict[str, str] = {}
+PAGES: dict[str, str] = {
+    "reference/decision-table.md": "ascertain.core.decision_page:page",
+}
 
 
 def render(source: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import random
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascertain.core import decision_page
 from ascertain.core.decision import ROWS, TABLE, Row, decide
 from ascertain.core.facts import (
     DOMAINS,
@@ -383,3 +386,32 @@ def test_what_is_known_of_the_deviations_is_what_the_code_does() -> None:
     assert cases.keys() == DEVIATIONS.keys()
     for name, (facts, decision) in cases.items():
         assert decide(facts).decision is decision, name
+
+
+# --- the page ----------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "decision-table.md"
+
+
+def test_the_page_is_made_from_the_rows() -> None:
+    text = decision_page.page()
+    for row in TABLE:
+        line = next(line for line in text.splitlines() if line.startswith(f"| `{row.name}` |"))
+        assert f"| **{row.decision.value}** |" in line
+        assert row.reason[1:] in line
+        assert all(f"`{name}`" in line for name in row.when)
+    assert set(decision_page.MEANINGS) == set(DOMAINS)
+    assert list(decision_page.groups()) == list(decision_page.HEADINGS)
+
+
+def test_the_page_is_up_to_date() -> None:
+    """Else run `make docs` and commit the result."""
+    assert PAGE.read_text(encoding="utf-8") == decision_page.page().rstrip() + "\n"
+
+
+def test_the_diagram_shows_each_way_once() -> None:
+    root = ElementTree.fromstring(decision_page.diagram())
+    ways = {(row.name.partition("/")[0], row.decision) for row in TABLE}
+    assert len([node for node in root if node.tag.endswith("path")]) == len(ways)
+    shown = [node.text for node in root if node.tag.endswith("text")]
+    assert shown == [*decision_page.HEADINGS.values(), *(item.value for item in Decision)]

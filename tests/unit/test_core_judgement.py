@@ -286,6 +286,11 @@ def test_preconditions_before_the_first_release_are_counted_too() -> None:
     assert line.judge().facts.more
     line.precondition("unverified")
     assert not line.judge().facts.more
+    first = Lineage(but(observation__looks=1), intent=False, decided=None)
+    first.precondition("unverified")
+    first.intent()
+    first.decided()
+    assert not first.judge().facts.more
 
 
 def test_what_a_compensation_adds() -> None:
@@ -327,7 +332,9 @@ RETRYING = but(BLIND, convergent=True)
 
 def replay(line: Lineage, as_of: float) -> bool:
     found = line.cut(as_of=as_of)
-    return safe_replay(line.view, line.contract, line.verdict(), found.as_of)
+    answer = safe_replay(line.view, line.contract, line.verdict(), found.as_of)
+    assert isinstance(answer, bool)
+    return answer
 
 
 def test_a_key_kept_for_ever_is_always_safe() -> None:

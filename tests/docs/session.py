@@ -2,8 +2,8 @@
 
 ``python -m tests.docs.session PAGE``, in an empty directory. The fences that count:
 
-```python    run in the page's session; if its first line is a file's name (``# payments.py``), it is
-             written to that file and not run
+```python    run in the page's session; if its first line is a file's name (``# payments.py``), it
+             is written to that file and not run
 ```output    what the block above it printed
 ```console   commands behind ``$ ``, each with what it printed
 

@@ -74,11 +74,12 @@ class StoredCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLineage(NamedTuple):
-    """One lineage as it is stored: the bytes of its records in order, and its rows."""
+    """One lineage as it is stored: its records' bytes in order, its rows, its certificates."""
 
     number: int
     bodies: tuple[bytes, ...]
     rows: tuple[ActionRow, ...]
+    certificates: frozenset[str]
 
 
 class Snapshot(Protocol):

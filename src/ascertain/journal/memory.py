@@ -262,7 +262,10 @@ class MemorySnapshot:
         """See the protocol."""
         for number, (root_id, entries) in enumerate(self._state.entries.items(), 1):
             rows = _Read(self._state).lineage(root_id)
-            yield StoredLineage(number, tuple(entry.raw for entry in entries), tuple(rows))
+            bodies = tuple(entry.raw for entry in entries)
+            kept = self._state.certificates.values()
+            digests = frozenset(item.digest for item in kept if item.root_id == root_id)
+            yield StoredLineage(number, bodies, tuple(rows), digests)
 
     def faults(self) -> Iterator[str]:
         """See the protocol."""

@@ -11,7 +11,12 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from ascertain.errors import JournalError, JournalUnavailable, KeyringMissing
+from ascertain.errors import (
+    IncarnationChanged,
+    JournalError,
+    JournalUnavailable,
+    KeyringMissing,
+)
 
 from .keyring import Keyring
 from .witness import Witness, Witnessed
@@ -42,9 +47,18 @@ class Sidecar:
         self.doubts: list[JournalError] = []
         self._path = path
         self._tolerant = tolerant
-        if not read_only:
+        if read_only and not self.folder.exists():
+            self.doubt(
+                IncarnationChanged(
+                    f"{path} is a copy: the folder {self.folder.name} is not beside it",
+                    fix="Reading works. To write to it, put the folder there too, and reconcile.",
+                )
+            )
+        if not (read_only or used):
             self._make_folder()
         self.keyring = self._keys(must_exist=used or read_only, read_only=read_only)
+        if used and not read_only:
+            self._make_folder()
         place = self.folder / "witness"
         there = place.exists() or not (read_only or used)
         self._witness = Witness.open(place, read_only=read_only) if there else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from ascertain.errors import (
     ChainBroken,
     IncarnationChanged,
+    JournalError,
     JournalUnavailable,
     NotAJournal,
     SchemaTooNew,
@@ -37,7 +38,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         conn.execute("PRAGMA synchronous = FULL")
         conn.execute("PRAGMA cache_size = -16000")
     except sqlite3.Error as error:
-        raise unavailable(error) from error
+        raise _refusal(path, error, read_only=read_only) from error
     return conn
 
 
@@ -50,7 +51,7 @@ def prepare(path: Path, *, create: bool, read_only: bool, reconciling: bool = Fa
     Raises NotAJournal, SchemaTooNew, KeyringMissing, IncarnationChanged or
     JournalUnavailable. Nothing is changed when it raises, but for a new, empty file.
     """
-    fresh = not path.exists() or path.stat().st_size == 0
+    fresh = _is_fresh(path)
     if fresh and (read_only or not create):
         raise JournalUnavailable(
             f"there is no journal at {path}",
@@ -73,10 +74,37 @@ def prepare(path: Path, *, create: bool, read_only: bool, reconciling: bool = Fa
         if objection is not None:
             sidecar.doubt(objection)
     except sqlite3.Error as error:
-        raise unavailable(error) from error
+        raise _refusal(path, error, read_only=read_only) from error
     finally:
         conn.close()
     return sidecar
+
+
+def _is_fresh(path: Path) -> bool:
+    """Is there no file yet, or an empty one? Raises NotAJournal, JournalUnavailable."""
+    try:
+        if path.is_dir():
+            raise NotAJournal(f"{path} is a directory", fix="Name the journal's file.")
+        return not path.exists() or path.stat().st_size == 0
+    except OSError as error:
+        raise JournalUnavailable(
+            f"{path} cannot be looked at: {error.strerror}", fix="Check the path and its rights."
+        ) from None
+
+
+def _refusal(path: Path, error: sqlite3.Error, *, read_only: bool) -> JournalError:
+    """Why the file could not be opened. Where it is only read, mostly its directory is why."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return _not_ours(path)
+    if read_only and code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return JournalUnavailable(
+            f"{path} cannot be read here: this user may not read it, or not write beside it",
+            fix="SQLite keeps the locks of those who read in a file beside the journal. Run this "
+            f"as the journal's user, or copy {path.name} and, where it is there, {path.name}-wal "
+            "to a directory of yours and read the copy.",
+        )
+    return unavailable(error)
 
 
 def _make(path: Path) -> None:

@@ -109,11 +109,18 @@ class SqliteSnapshot:
         records = self._conn.execute("SELECT number >> 20, body FROM record ORDER BY number")
         for number, group in groupby(records, key=lambda found: int(found[0])):
             bodies = tuple(bytes(body) for _, body in group)
-            rows = self._conn.execute(
+            found = self._conn.execute(
                 f"{SELECT} WHERE number = ? OR parent = ? ORDER BY parent IS NOT NULL, number",
                 (number, number),
             )
-            yield StoredLineage(number, bodies, tuple(row_of(row) for row in rows.fetchall()))
+            rows = tuple(row_of(values) for values in found.fetchall())
+            yield StoredLineage(number, bodies, rows, frozenset(self._certificates(rows)))
+
+    def _certificates(self, rows: tuple[ActionRow, ...]) -> Iterator[str]:
+        for row in rows:
+            sql = "SELECT digest FROM certificate WHERE action_id = ?"
+            for (name,) in self._conn.execute(sql, (row.action_id,)):
+                yield str(name)
 
     def faults(self) -> Iterator[str]:
         """See the protocol."""

@@ -347,7 +347,11 @@ def _without_effect() -> Iterator[Row]:
         proceed=False,
         **absent,
     )
-    absent = absent | {"authority": True, "proceed": True}
+    yield from _releasable(absent | {"authority": True, "proceed": True})
+
+
+def _releasable(absent: dict[str, Any]) -> Iterator[Row]:
+    """It did not happen, and a fresh effect is allowed."""
     yield _row(
         "not-applied/precondition-broken",
         Decision.REAUTHORISE,
@@ -422,56 +426,51 @@ def _unknown() -> Iterator[Row]:
         proceed=False,
         **unknown,
     )
-    unknown = unknown | {"authority": True, "proceed": True}
-    stops: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("no-safe-replay", "nothing more can be learnt and no replay is safe", {"replay": False}),
+    yield from _replayable(unknown | {"authority": True, "proceed": True})
+
+
+def _replayable(unknown: dict[str, Any]) -> Iterator[Row]:
+    """It is not known, nothing more can be learnt, and a fresh effect is allowed."""
+    # Each stop, and what holds where it does not.
+    stops: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
+        (
+            "no-safe-replay",
+            "nothing more can be learnt and no replay is safe",
+            {"replay": False},
+            {"replay": True},
+        ),
         (
             "precondition",
             "a replay would be safe, but its preconditions do not hold",
-            {"replay": True, "preconditions": (Preconditions.BROKEN, Preconditions.UNVERIFIED)},
+            {"preconditions": (Preconditions.BROKEN, Preconditions.UNVERIFIED)},
+            {"preconditions": Preconditions.HOLD},
         ),
         (
             "needs",
             "a replay would be safe, but what it needs is not there",
-            {
-                "replay": True,
-                "preconditions": Preconditions.HOLD,
-                "needs": (Needs.OPEN, Needs.BROKEN),
-            },
+            {"needs": (Needs.OPEN, Needs.BROKEN)},
+            {"needs": Needs.MET},
         ),
         (
             "attempts-used",
             "a replay would be safe, but no attempt is left",
-            {
-                "replay": True,
-                "preconditions": Preconditions.HOLD,
-                "needs": Needs.MET,
-                "attempts_left": False,
-            },
+            {"attempts_left": False},
+            {"attempts_left": True},
         ),
         (
             "breaker-open",
             "a replay would be safe, but the breaker stays open",
-            {
-                "replay": True,
-                "preconditions": Preconditions.HOLD,
-                "needs": Needs.MET,
-                "attempts_left": True,
-                "breaker_open": True,
-            },
+            {"breaker_open": True},
+            {"breaker_open": False},
         ),
     )
-    for name, reason, when in stops:
-        yield _row(f"unknown/{name}", Decision.QUARANTINE, reason, **unknown, **when)
+    for name, reason, stop, otherwise in stops:
+        yield _row(f"unknown/{name}", Decision.QUARANTINE, reason, **unknown, **stop)
+        unknown = unknown | otherwise
     yield _row(
         "unknown/replay",
         Decision.EXECUTE,
         "sending the same key and bytes returns the first result, whatever it was",
-        replay=True,
-        preconditions=Preconditions.HOLD,
-        needs=Needs.MET,
-        attempts_left=True,
-        breaker_open=False,
         **unknown,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import ascertain
 from ascertain.demo.payments import Payment, read_payments
-from ascertain.demo.provider import API_KEY, CLIENT_TIMEOUT_S, FIX
+from ascertain.demo.provider import API_KEY, CLIENT_TIMEOUT_S, load_stripe
 from ascertain.errors import AscertainError
 
 POLICY = ascertain.limits({"amount_pence": 250_000}, actor="treasury-limits")
@@ -64,11 +64,7 @@ class Rail:
     """
 
     def __init__(self, url: str, payment_method: str) -> None:
-        try:
-            import stripe
-        except ModuleNotFoundError as error:
-            raise AscertainError("the stripe client is not installed", fix=FIX) from error
-        stripe.enable_telemetry = False
+        stripe = load_stripe()
         self._method = payment_method
         self._once: Any = {"headers": {"Connection": "close"}}
         self._writes = self._client(stripe, url, CLIENT_TIMEOUT_S)

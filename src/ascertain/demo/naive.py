@@ -16,7 +16,7 @@ from typing import TextIO
 
 from ascertain.demo.driver import Driver, Event, plan_kills
 from ascertain.demo.payments import Payment, payments, read_payments, write_payments
-from ascertain.demo.provider import API_KEY, CLIENT_TIMEOUT_S, FIX, Provider
+from ascertain.demo.provider import API_KEY, CLIENT_TIMEOUT_S, Provider, load_stripe
 from ascertain.demo.report import Row, count
 from ascertain.errors import AscertainError
 
@@ -84,11 +84,7 @@ def _note(file: TextIO, action_id: str) -> None:
 
 def _payer(url: str, payment_method: str) -> Callable[[Payment], bool]:
     """The call with the official client and the retry loop around it."""
-    try:
-        import stripe
-    except ModuleNotFoundError as error:
-        raise AscertainError("the stripe client is not installed", fix=FIX) from error
-    stripe.enable_telemetry = False
+    stripe = load_stripe()
     client = stripe.StripeClient(
         API_KEY,
         base_addresses={"api": url},

@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 from urllib.parse import urlencode
 
 from ascertain.errors import AscertainError
@@ -50,6 +50,22 @@ STARTS_MAX = 3
 PAGE = 100
 PAGES_MAX = 1_000
 FIX = 'Install what the demo needs with: pip install "ascertain[demo]"'
+
+
+def load_stripe() -> Any:
+    """The official client's library. Raises AscertainError where it is not installed.
+
+    The asynchronous libraries that it would load too are kept from it: they are not used
+    here, and make a quarter of a worker's start.
+    """
+    for name in ("aiohttp", "anyio", "httpx"):
+        cast(Any, sys.modules).setdefault(name, None)
+    try:
+        import stripe
+    except ModuleNotFoundError as error:
+        raise AscertainError("the stripe client is not installed", fix=FIX) from error
+    stripe.enable_telemetry = False
+    return stripe
 
 
 @dataclass(frozen=True, slots=True)

@@ -980,3 +980,28 @@ def test_an_action_that_nobody_recorded() -> None:
 def test_a_look_may_find_several() -> None:
     line = lost().look(Seen("EXT-1"), Seen("EXT-2"), Absent())
     assert len(line.verdict().effects) == 2
+
+
+# --- small things that a change would break ----------------------------------------------
+
+
+def test_a_verdict_starts_with_nothing() -> None:
+    verdict = Verdict(F.UNKNOWN, ())
+    assert verdict[2:] == ((), None, "", (), (), None, 0, None, "")
+
+
+def test_a_look_at_what_was_never_released_counts() -> None:
+    line = Lineage(intent=False, decided=None).receipt("absence")
+    assert line.verdict().looks == 1
+    assert Lineage().absent().unreadable().verdict().looks == 2
+
+
+def test_the_last_look_without_a_lag_is_at_the_quiet_point_itself() -> None:
+    line = lost(but(observation__looks=1)).unreadable(at=20)
+    assert line.verdict().next_look == T0 + 40 * SECOND
+
+
+def test_attempts_and_effects_are_named_in_order() -> None:
+    line = Lineage().release(number=2).release(number=1).seen("EXT-2").seen("EXT-1")
+    assert line.verdict().covers == (1, 2)
+    assert line.verdict().reason == "2 effects for one action: EXT-1, EXT-2"

@@ -34,7 +34,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 from ascertain.errors import JournalError, JournalUnavailable
@@ -111,7 +111,7 @@ class SharedWriter:
     def _start_over(self) -> None:
         self._pid = os.getpid()
         self._seat: dict[int, _Request] = {}
-        self._queue: deque[_Request] = deque()
+        self._queue: list[_Request] = []  # iterating a deque fails when others append meanwhile
         self._wanted: deque[_Request] = deque()  # who wants the seat and no commit: close, fork
         self._forking: dict[int, _Request] = {}
         # What the COMMIT under way is for, and its marks: [], [begun] or [begun, returned].
@@ -230,17 +230,17 @@ class SharedWriter:
     def _free_seat(self, own: _Request) -> None:
         queue = self._queue
         if self._seat.get(_SEAT) is own:
-            while queue and queue[0].done:  # only the owner of the seat pops
-                queue.popleft()
+            if queue:  # only the owner of the seat removes
+                opens = (n for n, request in enumerate(queue) if not request.done)
+                del queue[: next(opens, len(queue))]
             if self._wanted:
                 self._seat[_SEAT] = self._wanted.popleft()
                 return
             del self._seat[_SEAT]
-        if queue:
-            for request in list(queue):
-                if not request.done:
-                    _wake(request)
-                    return
+        for request in queue:
+            if not request.done:
+                _wake(request)
+                return
 
     def _take_seat(self, owner: _Request, until: float) -> None:
         """Get the seat from its present owner, ahead of all that queue for a commit."""
@@ -290,7 +290,7 @@ class SharedWriter:
             self._roll_back()
             cause = error
             if leader is not None:  # nor would those that wait fare better, one after the other
-                requests += [r for r in list(self._queue) if not r.done and r is not leader]
+                requests += [r for r in self._queue if not r.done and r is not leader]
             self._fail(requests, lambda: unavailable(cause))
             return
         if not self._run(conn, requests, leader):
@@ -325,7 +325,7 @@ class SharedWriter:
             if not _run_one(conn, request):
                 return False
             if leader is not None and self._queue and request is requests[-1]:
-                waiting = list(islice(self._queue, seen, seen + BATCH_CAP - len(requests)))
+                waiting = self._queue[seen : seen + BATCH_CAP - len(requests)]
                 seen += len(waiting)
                 requests += [r for r in waiting if not r.done and r is not leader]
         return True

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,8 +13,12 @@ settings.register_profile("full", deadline=None, max_examples=2000, print_blob=T
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "moderate"))
 
 
+PLACES = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+"""Where programs are looked for: beside the interpreter too, which an environment need not name."""
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("tools"):
-        missing = [program for program in marker.args if shutil.which(program) is None]
+        missing = [name for name in marker.args if shutil.which(name, path=PLACES) is None]
         if missing:
             pytest.skip(f"not installed: {', '.join(missing)}")

@@ -12,6 +12,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 PAGES: dict[str, str] = {
     "reference/decision-table.md": "ascertain.core.decision_page:page",
+    "reference/public-names.md": "public_names:page",
 }
 
 

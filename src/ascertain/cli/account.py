@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ascertain.action import REFUSED_HERE
-from ascertain.cli.wording import DECISION_WORDS, Place, utc
+from ascertain.cli.wording import DECISION_WORDS, Place, plain_words, utc
 from ascertain.core.contract import LEVELS, Contract
 from ascertain.core.cut import Cut, View, chain_violations
 from ascertain.core.decision import ROWS, Row
@@ -17,7 +17,6 @@ from ascertain.core.records import Entry, RecoveryDecided, Stream
 from ascertain.core.written import written_facts
 from ascertain.errors import InputRefused
 from ascertain.journal import ActionRow, StoredCertificate
-from ascertain.outcomes import WORDS
 from ascertain.presented import check_id
 from ascertain.runtime import compensation_of, needs_now, standing
 
@@ -301,7 +300,7 @@ def _outcome(account: Account) -> dict[str, Any]:
     return {
         "word": verdict.outcome.value,
         "finding": verdict.finding.value,
-        "plain": WORDS[verdict.finding],
+        "plain": plain_words(verdict.finding, account.decision.name),
         "reason": verdict.reason,
         "missing": list(verdict.missing),
         "attempts": list(verdict.covers),

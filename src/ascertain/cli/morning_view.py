@@ -22,7 +22,6 @@ from ascertain.core.decision import ROWS, TABLE
 from ascertain.core.facts import Finding
 from ascertain.core.outcome import OUTCOME_OF
 from ascertain.journal import ActionRow
-from ascertain.outcomes import WORDS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,8 +133,7 @@ def _open(out: Console, view: View, place: Place) -> None:
 
 
 def _due(row: ActionRow, now: int) -> str:
-    word = when(row.next_at, now)
-    return f"{word}, due for {about(now - row.next_at)}" if row.next_at < now else word
+    return when(row.next_at, now) if row.next_at > now else f"due for {about(now - row.next_at)}"
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -154,11 +152,14 @@ def show_rows(rows: Sequence[ActionRow], now: int, *, more: bool) -> None:
     if not rows:
         out.print("No action matches.")
         return
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("action", "type", "what is known", "changed", "next"):
-        table.add_column(name, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("action", overflow="fold")
+    table.add_column("type", overflow="fold")
+    table.add_column("what is known", min_width=20)
+    table.add_column("changed", no_wrap=True)
+    table.add_column("next", no_wrap=True)
     for row in rows:
-        known = f"{WORDS[Finding(row.finding)]} ({OUTCOME_OF[Finding(row.finding)].value})"
+        known = f"{COUNT_WORDS[row.finding]} ({OUTCOME_OF[Finding(row.finding)].value})"
         table.add_row(
             styled(row.action_id),
             styled(row.type),

@@ -108,7 +108,7 @@ def show(done: Sequence[Recovered], refused: Sequence[Refused], place: Place) ->
         return
     for item in done:
         finding = finding_of(item.outcome)
-        words = item.outcome.words if finding is None else verdict_words(finding)
+        words = item.outcome.words if finding is None else verdict_words(finding, item.row)
         out.print(styled(item.action_id, "bold"))
         out.print(Padding(styled(words), (0, 0, 0, 2)))
         out.print(Padding(styled(_did(item)), (0, 0, 0, 2)))

@@ -134,7 +134,7 @@ def _known(account: Account) -> Iterator[str]:
         again = "now" if account.next_look <= now else f"at {moment(account.next_look, now)}"
         yield f"{_upper(WORDS[finding])}: look again {again} ({verdict.outcome.value})."
     else:
-        yield f"{_upper(verdict_words(finding))}."
+        yield f"{_upper(verdict_words(finding, account.decision.name))}."
     if verdict.argument is not None:
         kind = verdict.argument.kind
         yield f"How that is known: {_ARGUMENTS[kind]} ({kind.value})."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from ascertain.outcomes import WORDS
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 _TRANSPORT = {
     "timed_out": "no reply in time",
@@ -117,7 +119,7 @@ def _widths(cells: dict[Stream, list[str]], room: int) -> dict[Stream, int]:
     """
     widths: dict[Stream, int] = {}
     for stream, texts in cells.items():
-        words = [len(word) for text in texts for word in text.split()]
+        words = [len(part) for text in texts for part in _PARTS.findall(text)]
         widths[stream] = max(len(stream.value), *(min(n, _WIDEST_WORD) for n in (0, *words)))
     longest = {stream: max((len(text) for text in texts), default=0)
                for stream, texts in cells.items()}  # fmt: skip
@@ -129,10 +131,31 @@ def _widths(cells: dict[Stream, list[str]], room: int) -> dict[Stream, int]:
     return widths
 
 
+_PARTS = re.compile(r"[^\s/_-]+[/_-]*|[/_-]+")
+
+
+def _wrapped(text: str, width: int) -> Text:
+    """The text on lines of that width, broken at blanks, and behind ``/``, ``-`` and ``_``."""
+    from rich.text import Text
+
+    lines = [""]
+    for word in text.split():
+        whole = [word] if len(word) <= width else _PARTS.findall(word)
+        parts = [part[at : at + width] for part in whole for at in range(0, len(part), width)]
+        for number, part in enumerate(parts):
+            gap = " " if lines[-1] and not number else ""
+            if len(lines[-1]) + len(gap) + len(part) <= width:
+                lines[-1] += gap + part
+            else:
+                lines.append(part)
+    return Text("\n".join(lines), no_wrap=True)
+
+
 def timeline(account: Account, width: int) -> Table:
     """The table: one line for each record, its text in the column of its stream."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     entries = account.entries
@@ -144,17 +167,17 @@ def timeline(account: Account, width: int) -> Table:
     table.add_column("#", justify="right", width=place)
     table.add_column("time", width=8, style="dim")
     for stream in STREAMS:
-        table.add_column(stream.value, overflow="fold", width=widths[stream])
+        table.add_column(stream.value, width=widths[stream])
     today = None
     for entry in entries:
         here = day(entry.record.at)
         if here != today:
             table.add_row("", here[:-5])
             today = here
-        texts = ("" if stream is not entry.record.stream else cell(entry) for stream in STREAMS)
-        table.add_row(
-            str(entry.position), clock(entry.record.at), *(styled(text) for text in texts)
-        )
+        mine = entry.record.stream
+        text = _wrapped(printable(cell(entry)), widths[mine])
+        texts = (text if stream is mine else Text() for stream in STREAMS)
+        table.add_row(str(entry.position), clock(entry.record.at), *texts)
     return table
 
 
@@ -207,7 +230,7 @@ def _cut(account: Account) -> list[str]:
 
 def _outcome(account: Account) -> list[str]:
     verdict = account.judgement.verdict
-    lines = [verdict_words(verdict.finding)]
+    lines = [verdict_words(verdict.finding, account.decision.name)]
     if verdict.argument is not None:
         lines.append(f"absence, {verdict.argument.kind.value}: {verdict.argument.text}")
     elif verdict.reason:
@@ -247,7 +270,7 @@ def show(account: Account, place: Place) -> None:
     out = console()
     row = account.row
     out.print(styled(f"{row.action_id}  {row.type}", "bold"))
-    out.print(styled(verdict_words(account.finding), "bold"))
+    out.print(styled(verdict_words(account.finding, account.decision.name), "bold"))
     out.print()
     out.print(timeline(account, out.width))
     grid = Table.grid(padding=(0, 2, 0, 0), expand=False)

@@ -101,9 +101,21 @@ def read_span(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def verdict_words(finding: Finding) -> str:
+_SETTLED: Final = {
+    "compensated/surplus": "it happened more often than wanted, and the surplus was undone",
+    "compensated/denied": "it happened without being allowed, and was undone",
+}
+"""Conflicts that a compensation has settled, by the row that says so."""
+
+
+def plain_words(finding: Finding, row: str = "") -> str:
+    """What is known, in plain words. ``row``: of the decision table, where one was taken."""
+    return _SETTLED.get(row, WORDS[finding])
+
+
+def verdict_words(finding: Finding, row: str = "") -> str:
     """Plain words first, the technical word second: ``it happened (VERIFIED_APPLIED)``."""
-    return f"{WORDS[finding]} ({OUTCOME_OF[finding].value})"
+    return f"{plain_words(finding, row)} ({OUTCOME_OF[finding].value})"
 
 
 def read_outcome(text: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -48,7 +49,22 @@ TESTS: dict[str, tuple[str, ...]] = {
 SLOW = "not random_facts"
 """Left out: what a table or a property shows faster."""
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    "judgement._more: entry.position > since → entry.position >= since": "the record at `since` "
+    "is a release, not a precondition",
+    "judgement.safe_replay: bound is None or None in last → None in last": "without a bound, no "
+    "attempt is known to land by any time; it is written for the type checker",
+    "judgement.safe_replay: contract.in_flight.longest_pause or 0 → "
+    "contract.in_flight.longest_pause": "where it is unknown, the line above has returned",
+    "judgement.safe_replay: 0 → 1": "of `longest_pause or 0`, as above; the other 0 is tested",
+    "outcome._schedule: entry.position > since → entry.position >= since": "the record at `since` "
+    "is a release, not a receipt",
+    "outcome._seen_after: entry.position > denial.position → "
+    "entry.position >= denial.position": "what denies is an absence or a word, not a readback",
+    "outcome._read_at: 1 → 2": "of -1: both lie before any time",
+    "outcome._latest_denial: claim.entry.position < entry.position → "
+    "claim.entry.position <= entry.position": "one record does not say both yes and no",
+}
 """`Mutant.name` of each change that changes nothing, and why."""
 
 
@@ -245,8 +261,14 @@ def is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
+@cache
+def source(module: str) -> str:
+    """The text of a module, read once: a change is named by its number in it."""
+    return (CORE / f"{module}.py").read_text(encoding="utf-8")
+
+
 def mutants(module: str) -> list[Mutant]:
-    tree = ast.parse((CORE / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(source(module))
     return [
         Mutant(module, number, function, getattr(s.node, "lineno", 0), s.before, s.after)
         for number, (function, s) in enumerate(Places(tree).sites())
@@ -254,7 +276,7 @@ def mutants(module: str) -> list[Mutant]:
 
 
 def changed(mutant: Mutant) -> ast.Module:
-    tree = ast.parse((CORE / f"{mutant.module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(source(mutant.module))
     for number, (_, site) in enumerate(Places(tree).sites()):
         if number == mutant.number:
             site.change()

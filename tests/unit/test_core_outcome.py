@@ -670,6 +670,10 @@ SETTLED: dict[str, Lineage] = {
     "one key, network doubles": released(but(KEYED, in_flight__doubles=True)).replied(),
     "one fence": lost(FENCED, fence="fence-1").release(fence="fence-1").replied(),
     "quiet, and a read after it shows only one": lost().release().replied().seen(at=60),
+    "a read at the quiet point itself": (lost().release(at=13).replied(at=14).seen(at=43)),
+    "a read before the quiet point and one after it": (
+        lost().release().replied().seen(at=20).seen(at=60).seen(at=61, source=EVENTUAL)
+    ),
     "bounded, lag passed": (lost(BOUNDED).release().replied().seen(at=60, source=LAGGING)),
     "two replies, the same reference": released().replied().release().replied(),
     "two replies of which one had no reference, one lost request": (
@@ -683,6 +687,18 @@ UNSETTLED: dict[str, tuple[Lineage, tuple[int, ...]]] = {
     "both requests are open": (lost().release().lost().seen(), (1, 2)),
     "the network doubles": (released(DOUBLING).replied(), (1,)),
     "the client retries": (released(RETRYING).replied(), (1,)),
+    "an earlier request is open, the reply has no reference": (
+        lost().release().replied(reference=None), (1,)
+    ),
+    "a key that promises no first result": (
+        lost(but(KEYED, key__first_result=False)).release().replied(), (1,)
+    ),
+    "a reply is no read": (
+        lost().release().replied().receipt(
+            "reply", at=99, claim="committed", reference="EXT-1", as_of=T0 + 99 * SECOND,
+            consistency="linearizable",
+        ), (1,)
+    ),
     "two keys": (lost(KEYED).release(key="key-2").replied(), (1,)),
     "two payloads": (lost(KEYED, payload_hash="p2").release().replied(), (1,)),
     "two fences": (lost(FENCED, fence="fence-1").release(fence="fence-2").replied(), (1,)),
@@ -778,6 +794,14 @@ CONFLICT: dict[str, tuple[Lineage, str]] = {
     ),
     "acknowledged before a commit that rolled back": (
         released(but(in_flight=InFlight())).replied(at=12).absent(at=13), "stronger one later"
+    ),
+    "acknowledged and read as absent at the same time": (
+        released(but(in_flight=InFlight())).replied(at=12).absent(at=12),
+        "stronger one later",
+    ),
+    "a person says no between two words that say yes": (
+        released().replied(at=12).attest("not_applied", at=13).effect(source="reply"),
+        "stronger one later",
     ),
     "acknowledged, then gone and seen": (
         released().replied(at=12).absent(at=40), "every attempt is refused"
@@ -1005,3 +1029,37 @@ def test_attempts_and_effects_are_named_in_order() -> None:
     line = Lineage().release(number=2).release(number=1).seen("EXT-2").seen("EXT-1")
     assert line.verdict().covers == (1, 2)
     assert line.verdict().reason == "2 effects for one action: EXT-1, EXT-2"
+
+
+def test_the_first_refusal_is_quoted() -> None:
+    line = released().returned("replied", "declined", detail="insufficient funds")
+    line.release().returned("replied", "declined", detail="card stolen")
+    assert line.verdict().reason == "the provider refused it for good: insufficient funds"
+
+
+def test_one_sealed_fence_seals_the_action() -> None:
+    line = released(FENCED).returned("not_sent").release(fence="fence-1").lost().sealed()
+    assert line.verdict().finding is F.NOT_APPLIED_SEALED
+    line = released(FENCED).returned("not_sent").sealed()
+    assert line.verdict().finding is F.NOT_APPLIED
+
+
+def test_each_argument_has_its_sentence() -> None:
+    person = "a person attests that it did not happen and cannot any more"
+    sentences = {
+        "never released": "it was never released, and the journal that says so is whole",
+        "told: 429": "every attempt was told, or found out here, that it had no effect",
+        "sealed": "its fence is sealed, and every attempt was conditional on that fence",
+        "sealed, never released": "its fence is sealed, and it was never released",
+        "gone and seen: closed": "nothing of it can still land, and a read that could not have "
+        "missed it found nothing",
+        "attested after the bound": person,
+    }
+    for name, sentence in sentences.items():
+        assert ABSENT[name][0].verdict().reason == sentence
+    # A word that came too early, one that counts, and one about something else.
+    line = released().attest("not_applied", at=13).attest("not_applied", at=40).attest("perhaps")
+    assert line.verdict().reason == person
+    line = lost().attest("not_applied", at=13).absent(at=40)
+    assert line.verdict().reason == sentences["gone and seen: closed"]
+    assert Lineage().attest("not_applied").verdict(complete=False).reason == person

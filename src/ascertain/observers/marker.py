@@ -150,6 +150,19 @@ class Marker:
             handle.close()
 
 
+class Within:
+    """The fence as it is seen inside a transaction of the caller's, which has the write lock."""
+
+    def __init__(self, marker: Marker, handle: Handle) -> None:
+        self.source = marker.source
+        self._handle = handle
+
+    def observe(self, question: Question) -> Reading:
+        """Read the row there."""
+        self._handle.join()
+        return reading_of(read_fence(self._handle, question.action_id), question)
+
+
 def reading_of(row: Fenced | None, question: Question) -> Reading:
     """What a fence row says about an action."""
     if row is None or row.state == "sealed":

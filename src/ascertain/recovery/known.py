@@ -16,11 +16,14 @@ from ascertain.action import (
     first_steps,
     reclaim_steps,
 )
+from ascertain.applying import marker_of
 from ascertain.authority import Authority
 from ascertain.core.facts import Finding
 from ascertain.core.records import Chain, Entry
 from ascertain.errors import PositionTaken, StaleEpoch
 from ascertain.journal import ActionRow
+from ascertain.observers import Observer
+from ascertain.observers.marker import Within
 from ascertain.outcomes import Outcome, Pending, Unknown
 from ascertain.ports import Steps
 from ascertain.presented import Presented
@@ -61,14 +64,19 @@ def known_steps(
     entries = yield runtime.ports.read("entries", lambda: runtime.journal.entries(row.root_id))
     now = yield runtime.ports.now()
     if row.finding in _OPEN:
-        return (yield from _look(runtime, p, row, entries, now))
+        return (yield from _look(runtime, p, row, entries, now, connection))
     if row.finding == Finding.NOT_APPLIED.value and row.attempts < p.contract.attempts:
         return (yield from _again(runtime, p, authority, row, entries, connection))
     return report_of(runtime, row, entries, None)
 
 
 def _look(
-    runtime: Runtime, p: Presented, row: ActionRow, entries: list[Entry], now: int
+    runtime: Runtime,
+    p: Presented,
+    row: ActionRow,
+    entries: list[Entry],
+    now: int,
+    connection: Any,
 ) -> Steps[Outcome]:
     """Observe and adopt; an action that is being driven right now is left alone."""
     cut = runtime.cut(entries, now)
@@ -88,8 +96,22 @@ def _look(
             )
         return found
     if p.declared.observers:
-        row, cut = yield from look_steps(runtime, row, cut, p.declared)
+        observers = _observers(p, connection)
+        row, cut = yield from look_steps(runtime, row, cut, p.declared, observers)
     return report_of(runtime, row, list(cut.entries), None)
+
+
+def _observers(p: Presented, connection: Any) -> tuple[Observer, ...]:
+    """Whom to ask. Inside a transaction of the caller's the fence is read there: any other
+    connection would wait for the caller, who waits here."""
+    if connection is None or not p.declared.local:
+        return p.declared.observers
+    marker = marker_of(p)
+    handle = marker.wrap(connection)
+    if not handle.active():
+        return p.declared.observers
+    others = tuple(item for item in p.declared.observers if item is not marker)
+    return (Within(marker, handle), *others)
 
 
 def _again(

@@ -102,13 +102,20 @@ def _ended(runtime: Runtime, action_id: str) -> Steps[bool]:
 
 
 def look_steps(
-    runtime: Runtime, row: ActionRow, cut: Cut, declared: ActionType
+    runtime: Runtime,
+    row: ActionRow,
+    cut: Cut,
+    declared: ActionType,
+    observers: tuple[Observer, ...] | None = None,
 ) -> Steps[tuple[ActionRow, Cut]]:
-    """Ask every observer once and append what they say. An error proves nothing."""
+    """Ask every observer once and append what they say. An error proves nothing.
+
+    ``observers``: instead of the declared ones.
+    """
     question = question_of(cut.views[row.action_id], declared)
     contract = runtime.contract(row.contract)
     looks: list[tuple[Observer, tuple[Reading, ...], int, int]] = []
-    for observer in declared.observers:
+    for observer in declared.observers if observers is None else observers:
         started = yield runtime.ports.now()
         try:
             answer = yield runtime.ports.adapter("observe", partial(observer.observe, question))

@@ -337,6 +337,7 @@ def test_what_covers_a_lost_attempt_too(where: str) -> None:
         line, finding, _ = ABSENT[name]
         assert line.verdict(**PLACES[where]).finding is finding, name
     word = Lineage().attest("not_applied")
+    assert word.verdict(**PLACES[where]).finding is F.NOT_APPLIED
     assert word.verdict(**PLACES[where]).argument.kind is Absence.GONE_AND_SEEN
     assert word.verdict().argument.kind is Absence.NEVER_RELEASED
     refused = released().returned("replied", "declined")
@@ -976,6 +977,7 @@ def test_what_would_resolve_it() -> None:
     seal = "a seal on its fence"
     assert lost(FENCED, fence="fence-1").verdict().missing == (read, seal, person)
     assert lost(FENCED).verdict().missing == (read, person)
+    assert lost(FENCED, fence="fence-1").release().verdict().missing == (read, person)
     assert lost(fence="fence-1").verdict().missing == (read, person)
 
 

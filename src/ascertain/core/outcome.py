@@ -150,7 +150,7 @@ def _with_effects(verdict: Verdict, view: View, contract: Contract, gone: Absent
     if effect.matches is False:
         return _conflict(verdict, "the effect differs from the intent")
     against = _against(view, contract, gone, effect)
-    if against:
+    if against is not None:
         return _conflict(verdict, against)
     if effect.reversed:
         undone = [item.record.undone_by for item in view.effects if item.record.undone_by]
@@ -188,8 +188,8 @@ def _missing(effect: Proved, contract: Contract, still: tuple[int, ...]) -> tupl
     return tuple(missing)
 
 
-def _against(view: View, contract: Contract, gone: Absent, effect: Proved) -> str:
-    """Evidence about the same attempts that says otherwise, in words, or ""."""
+def _against(view: View, contract: Contract, gone: Absent, effect: Proved) -> str | None:
+    """Evidence about the same attempts that says otherwise, in words, or None."""
     if view.released and not gone.open:
         return "an effect is seen, and every attempt is refused, sealed or proved to have none"
     for entry in view.effects:
@@ -199,11 +199,11 @@ def _against(view: View, contract: Contract, gone: Absent, effect: Proved) -> st
     if any(entry.record.holds is False for entry in view.checks):
         return "the effect is there and its postcondition does not hold"
     if effect.reversed:
-        return ""
+        return None
     denial = _latest_denial(view, contract)
     if denial is not None and not _seen_after(view, denial):
         return "one source says that it happened, a stronger one later that it did not"
-    return ""
+    return None
 
 
 def _latest_denial(view: View, contract: Contract) -> Entry | None:

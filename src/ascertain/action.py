@@ -390,7 +390,7 @@ def _seen_there(runtime: Runtime, p: Presented, claimed: Claimed, marker: Marker
 
 def _look_again(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[str | None]:
     """Step 2: immediately before the call, epoch, validity and deadline once more."""
-    epoch = yield runtime.ports.read("epoch", lambda: runtime.journal.epoch(p.action_id))
+    epoch = yield runtime.ports.read("epoch", lambda: runtime.journal.epoch(claimed.row))
     now = yield runtime.ports.now()
     if epoch != claimed.row.epoch:
         return "the lease was taken over before the release"

@@ -23,14 +23,15 @@ Only `Applied` means that work may go on as if the effect were there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ascertain.core.codec import Json
 from ascertain.core.contract import LEVELS
-from ascertain.core.cut import View
 from ascertain.core.facts import Finding
 from ascertain.core.judgement import Judgement
+from ascertain.core.records import Entry, ReceiptRecorded
 from ascertain.errors import NotVerified
 
 WORDS: dict[Finding, str] = {
@@ -147,31 +148,48 @@ class Unknown(Outcome):
     next_observation: int | None = None
 
 
-def _receipt(view: View, judgement: Judgement) -> Receipt:
+def _receipt(action_id: str, entries: Iterable[Entry], judgement: Judgement) -> Receipt:
     effects = judgement.verdict.effects
-    effect = min(effects, key=lambda item: item.reference == "")
-    results = [entry.record.result for entry in view.receipts if entry.record.claim is not None]
+    effect = effects[0] if len(effects) == 1 else min(effects, key=lambda item: not item.reference)
     return Receipt(
-        view.action_id,
+        action_id,
         LEVELS[effect.level],
-        effect.reference or view.action_id,
+        effect.reference or action_id,
         tuple(sorted(effect.domains)),
-        next((result for result in results if result is not None), None),
+        next(_results(action_id, entries), None),
     )
 
 
-def outcome_of(view: View, judgement: Judgement, *, refused: str | None = None) -> Outcome:
-    """The caller's outcome from a judgement. ``refused``: why nothing was released here."""
-    verdict, action_id = judgement.verdict, view.action_id
+def _results(action_id: str, entries: Iterable[Entry]) -> Iterator[Json]:
+    for entry in entries:
+        record = entry.record
+        ours = type(record) is ReceiptRecorded and record.action_id == action_id
+        if ours and record.claim is not None and record.result is not None:
+            yield record.result
+
+
+def outcome_of(
+    action_id: str,
+    entries: Iterable[Entry],
+    judgement: Judgement,
+    *,
+    refused: str | None = None,
+) -> Outcome:
+    """The caller's outcome from a judgement of these entries of the action's lineage.
+
+    ``refused``: why nothing was released here.
+    """
+    verdict = judgement.verdict
     finding = verdict.finding
     known: dict[str, Any] = {"action_id": action_id, "judgement": judgement}
     if finding is Finding.APPLIED_FINAL:
-        return Applied(receipt=_receipt(view, judgement), **known)
+        return Applied(receipt=_receipt(action_id, entries, judgement), **known)
     if finding in (Finding.APPLIED_SHORT, Finding.APPLIED_PROVISIONAL):
         reason = "; ".join((verdict.reason, *verdict.missing))
         return Pending(reason=reason, next_observation=judgement.next_observation, **known)
     if finding is Finding.APPLIED_REVERSED:
-        return Reversed(receipt=_receipt(view, judgement), by=verdict.reversed_by, **known)
+        receipt = _receipt(action_id, entries, judgement)
+        return Reversed(receipt=receipt, by=verdict.reversed_by, **known)
     if finding is Finding.REJECTED:
         return Rejected(reason=verdict.reason, **known)
     if finding in (Finding.NOT_APPLIED, Finding.NOT_APPLIED_SEALED):

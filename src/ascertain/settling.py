@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ascertain.core.cut import View
 from ascertain.core.evidence import Reply, add_reply
+from ascertain.core.plainly import judge_plainly
 from ascertain.core.records import AttemptReturned, Chain, Entry
 from ascertain.errors import AmbiguousCommit, PositionTaken, StaleEpoch
 from ascertain.journal import ActionRow, Reader, Transaction
@@ -45,8 +45,10 @@ def settle_steps(
     chain = Chain(p.root_id, claimed.entries[-1].position, claimed.entries[-1].digest)
     add_reply(chain, release=release, intent=intent, contract=p.contract, reply=reply, at=now)
     entries = [*claimed.entries, *chain.entries]
-    cut = runtime.cut(entries, now)
-    found = judged(runtime, cut, p.action_id, standing(p.contract))
+    known = standing(p.contract)
+    found = judge_plainly(entries, p.contract, known, runtime.journal.sources)
+    if found is None:
+        found = judged(runtime, runtime.cut(entries, now), p.action_id, known)
     epoch = row.epoch
     project(row, found, now)
     row.holder, row.lease_until = "", 0
@@ -63,7 +65,7 @@ def settle_steps(
     except BaseException:
         yield from late_steps(runtime, p, intent, release, reply, refused=refused)
         raise
-    return outcome_of(cut.views[p.action_id], found, refused=refused)
+    return outcome_of(p.action_id, entries, found, refused=refused)
 
 
 def _settle(tx: Transaction, row: ActionRow, chain: Chain, epoch: int) -> None:
@@ -129,8 +131,7 @@ def report_of(
     cut = runtime.cut(entries, row.changed_at)
     contract = runtime.contract(row.contract)
     found = judged(runtime, cut, row.action_id, standing(contract))
-    view: View = cut.views[row.action_id]
-    return outcome_of(view, found, refused=refused)
+    return outcome_of(row.action_id, entries, found, refused=refused)
 
 
 def report(runtime: Runtime, reader: Reader, action_id: str) -> Outcome | None:

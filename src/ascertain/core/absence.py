@@ -39,28 +39,36 @@ class Absent(NamedTuple):
     open: tuple[int, ...]
 
 
-def told(view: View, contract: Contract, number: int) -> str:
-    """What attempt ``number``'s own return proves: "none", "refused", "effect" or "".
+def told(view: View, contract: Contract, number: int) -> str | None:
+    """What attempt ``number``'s own return proves: "none", "refused", "effect" or None.
 
-    A reply speaks for one request. Where there may have been several, only what the
-    provider keeps under the key speaks for all of them.
+    A reply speaks for one request. Where there may have been several, only a refusal that
+    the provider keeps under the key speaks for all of them.
     """
     entry = view.returned.get(number)
     if entry is None:
-        return ""
+        return None
     record: AttemptReturned = entry.record
     if record.transport in ("not_sent", "rolled_back"):
         return "none"
     if record.transport == "timed_out":
-        return ""
-    replies, flight = contract.replies, contract.in_flight
-    several = not record.single or flight.doubles or flight.client_retries
-    if record.reply in contract.reaches:
-        return "effect" if not several or contract.key.first_result else ""
+        return None
+    replies, several = contract.replies, multiplied(view, contract, number)
     if record.reply in replies.refusals:
         kept = replies.refusals_stored and remembered(view, contract)
-        return "refused" if not several or kept else ""
-    return "none" if record.reply in replies.no_effect and not several else ""
+        return "refused" if not several or kept else None
+    if several:
+        return None
+    if record.reply in replies.no_effect:
+        return "none"
+    return "effect" if record.reply in contract.reaches else None
+
+
+def multiplied(view: View, contract: Contract, number: int) -> bool:
+    """May attempt ``number`` have been more than one request?"""
+    flight, returned = contract.in_flight, view.returned.get(number)
+    several = returned is not None and not returned.record.single
+    return several or flight.doubles or flight.client_retries
 
 
 def quiet_at(view: View, contract: Contract, number: int) -> int | None:
@@ -209,7 +217,6 @@ def _seen_refusals(
     Without a number one speaks for a single request: where several could be meant, only a
     refusal kept under their key counts.
     """
-    flight = contract.in_flight
     seen = [entry for entry in view.effects if entry.record.state == "rejected"]
     for entry in (*seen, *view.attested):
         attested = not hasattr(entry.record, "state")
@@ -224,7 +231,7 @@ def _seen_refusals(
             and (attested or entry.record.number in (None, number))
         ]
         pairs = {_pair(view.released[number]) for number in waiting}
-        several = len(waiting) > 1 or flight.doubles or flight.client_retries
+        several = len(waiting) > 1 or any(multiplied(view, contract, n) for n in waiting)
         stored = contract.replies.refusals_stored and remembered(view, contract)
         kept = stored and len(pairs) == 1
         if attested or kept or not several:

@@ -18,6 +18,7 @@ from .absence import (
     denials,
     latest_quiet,
     misses_nothing_before,
+    multiplied,
     one_key,
     quiet_at,
     remembered,
@@ -238,7 +239,7 @@ def _unsettled(view: View, contract: Contract, gone: Absent, effects: int) -> tu
     fenced = len(fences) == 1 and None not in fences
     if effects == 1 and (keyed or fenced):
         return ()
-    doubling = contract.in_flight.doubles or contract.in_flight.client_retries
+    doubling = any(multiplied(view, contract, number) for number in gone.open)
     if not doubling and len(gone.open) <= effects:
         return ()  # each open attempt is one request, and these are their effects
     quiet = latest_quiet(view, contract, gone.open)

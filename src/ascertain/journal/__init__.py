@@ -160,8 +160,8 @@ class Journal(Reader, Protocol):
     def transact_async(self, work: Callable[[Transaction], T]) -> Awaitable[T]:
         """The same for coroutines, in the same shared commits."""
 
-    def epoch(self, action_id: str) -> int:
-        """The current epoch of an action, 0 if it is not known."""
+    def epoch(self, row: ActionRow) -> int:
+        """The current epoch of the action of a row that the journal gave."""
 
     def keep_contract(self, digest: str, body: bytes) -> None:
         """Keep a contract under its digest; known ones are left as they are."""

@@ -151,10 +151,9 @@ class MemoryJournal:
         """See the protocol."""
         return _Read(self._state).lineage(root_id)
 
-    def epoch(self, action_id: str) -> int:
+    def epoch(self, row: ActionRow) -> int:
         """See the protocol."""
-        row = self._state.rows.get(action_id)
-        return 0 if row is None else row.epoch
+        return self._state.rows[row.action_id].epoch
 
     def keep_contract(self, digest: str, body: bytes) -> None:
         """See the protocol."""

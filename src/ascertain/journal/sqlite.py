@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from ascertain.core.codec import Json
 from ascertain.core.cut import Sources
-from ascertain.core.records import Chain, Entry, read_entry
+from ascertain.core.records import AttemptReleased, Chain, Entry, read_entry
 from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
 
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
@@ -146,7 +146,8 @@ class _Transaction(_Read):
         first = lineage * PLACES
         rows = [(first + entry.position, entry.raw) for entry in entries]
         self.conn.executemany(_RECORD, rows)
-        self.last = (lineage, chain.position, chain.digest)
+        if type(entries[-1].record) is AttemptReleased:
+            self.last = (lineage, chain.position, chain.digest)
 
     def reserve(self, decision_id: str, action_id: str, uses: int) -> bool:
         rows = self.conn.execute(
@@ -291,8 +292,12 @@ class SqliteJournal:
             self.sidecar.witness_record(*transaction.last)
 
     def _committed(self, conn: sqlite3.Connection) -> None:
-        newest = self._newest
-        if newest is not None:
+        newest, self._newest = self._newest, None
+        if newest is None:
+            return
+        # What was rolled back was never there to be seen.
+        place = newest[0] * PLACES + newest[1]
+        if conn.execute("SELECT 1 FROM record WHERE number = ?", (place,)).fetchone():
             self.sidecar.witness_record(*newest)
 
     # -- reading --------------------------------------------------------------------------
@@ -328,9 +333,9 @@ class SqliteJournal:
         with self._reader() as read:
             return read.lineage(root_id)
 
-    def epoch(self, action_id: str) -> int:
+    def epoch(self, row: ActionRow) -> int:
         """See the protocol."""
-        found = self._rows("SELECT epoch FROM action WHERE action_id = ?", action_id)
+        found = self._rows("SELECT epoch FROM action WHERE number = ?", row.number)
         return int(found[0][0]) if found else 0
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -109,7 +109,7 @@ def _busy(runtime: Runtime, action_id: str) -> Steps[Recovered]:
     now = yield runtime.ports.now()
     cut = runtime.cut(entries, now)
     found = judged(runtime, cut, action_id, Context())
-    outcome = outcome_of(cut.views[action_id], found)
+    outcome = outcome_of(action_id, cut.entries, found)
     return Recovered(action_id, outcome, row.decision, row.decision, busy=True)
 
 
@@ -304,8 +304,7 @@ def _conclude(
         if acting:
             yield from reload_steps(runtime, state)
             _check_unmoved(state, decided)
-    view = state.cut.views[state.row.action_id]
-    found = outcome_of(view, judgement)
+    found = outcome_of(state.row.action_id, state.cut.entries, judgement)
     done = Recovered(
         state.row.action_id, found, decision.value, judgement.row.name, certificate=certificate
     )
@@ -337,7 +336,7 @@ def counteract_steps(
     hold_on(state, (yield from undone_steps(runtime, state.row, state.cut)))
     judgement = yield from _judge(runtime, state)
     yield from decide_steps(runtime, state, judgement, keep=False)
-    return outcome_of(state.cut.views[state.row.action_id], judgement)
+    return outcome_of(state.row.action_id, state.cut.entries, judgement)
 
 
 def undo_steps(runtime: Runtime, action_id: str, authority: Authority) -> Steps[Outcome]:

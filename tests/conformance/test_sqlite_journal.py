@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ascertain.core.records import AttemptReleased
 from ascertain.errors import (
     ChainBroken,
     IncarnationChanged,
@@ -23,6 +24,25 @@ from ascertain.journal.sqlite import SqliteJournal
 from ascertain.journal.sqlite_file import migrations
 
 from .test_journal import chain, create, row
+
+
+def release(journal: SqliteJournal, action_id: str) -> None:
+    """An action whose last record is a release: what the outside was shown."""
+    made = chain(action_id)
+    made.add(
+        AttemptReleased(
+            action_id=action_id,
+            at=1,
+            number=1,
+            epoch=1,
+            executor="e",
+            key=action_id,
+            payload_hash="b",
+            decision_id="d",
+            incarnation="i",
+        )
+    )
+    journal.transact(lambda tx: tx.create(row(action_id), made))
 
 
 @pytest.fixture
@@ -69,7 +89,7 @@ def _grow(path: str, name: str, count: int) -> None:
 
 def test_many_processes_share_one_file(path: Path) -> None:
     SqliteJournal(path).close()
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     workers = [
         context.Process(target=_grow, args=(str(path), f"p{number}", 25)) for number in range(4)
     ]
@@ -167,7 +187,7 @@ def test_a_journal_copied_back_is_another_incarnation(path: Path, how: str) -> N
     kept = path.with_name("kept.db")
     shutil.copy(path, kept)
     journal = SqliteJournal(path)
-    create(journal, "new")
+    release(journal, "new")
     journal.close()
     for name in ("-wal", "-shm"):
         path.with_name(path.name + name).unlink(missing_ok=True)
@@ -181,7 +201,7 @@ def test_a_journal_copied_back_is_another_incarnation(path: Path, how: str) -> N
 
 def test_a_record_that_was_altered_is_found_at_the_next_opening(path: Path) -> None:
     journal = SqliteJournal(path)
-    create(journal)
+    release(journal, "a")
     journal.close()
     conn = sqlite3.connect(path)
     conn.execute("DROP TRIGGER record_kept_update")

@@ -57,6 +57,7 @@ EQUIVALENT: dict[str, str] = {
     "judgement.safe_replay: contract.in_flight.longest_pause or 0 → "
     "contract.in_flight.longest_pause": "where it is unknown, the line above has returned",
     "judgement.safe_replay: 0 → 1": "of `longest_pause or 0`, as above; the other 0 is tested",
+    "absence.first_release: 0 → 1": "of an action that was never released, where it is not used",
     "outcome._schedule: entry.position > since → entry.position >= since": "the record at `since` "
     "is a release, not a receipt",
     "outcome._seen_after: entry.position > denial.position → "

@@ -167,6 +167,11 @@ ABSENT: dict[str, tuple[Lineage, F, Absence]] = {
         F.NOT_APPLIED,
         Absence.GONE_AND_SEEN,
     ),
+    "attested in the moment of the release, no bound known": (
+        released(BLIND).attest("not_applied", at=10),
+        F.NOT_APPLIED,
+        Absence.GONE_AND_SEEN,
+    ),
     "attested when quiet": (
         released().lost(at=50).attest("not_applied", at=55),
         F.NOT_APPLIED,
@@ -248,6 +253,11 @@ NO_ARGUMENT: dict[str, Lineage] = {
             "absence", at=39, as_of=T0 + 999 * SECOND, consistency="linearizable"
         )
     ),
+    "an eventual source that vouches for a time": (
+        lost(BOUNDED).receipt(
+            "absence", at=99, as_of=T0 + 99 * SECOND, consistency="eventual"
+        )
+    ),
     "a consistency that nobody knows": (
         lost().receipt("absence", at=99, as_of=T0 + 99 * SECOND, consistency="perfect")
     ),
@@ -293,6 +303,7 @@ NO_ARGUMENT: dict[str, Lineage] = {
     # A refusal that the authority shows means that something was sent.
     "never released, and a refusal is seen": Lineage().refusal(),
     "never released, and a refusal is attested": Lineage().attest("rejected"),
+    "a word that nobody knows": released().attest("perhaps", at=99),
     "attested before it was released": Lineage().attest("not_applied", at=5).release(at=10),
     # A person cannot vouch for what the contract says may still land.
     "attested within the bound": released().attest("not_applied", at=39),
@@ -445,6 +456,17 @@ NOT_REJECTED: dict[str, Lineage] = {
     ),
     "a refusal of a request that may have been doubled": (
         released(DOUBLING).returned("replied", "declined")
+    ),
+    "a refusal of a doubled request, kept for ever but not promised": (
+        released(but(KEYED, in_flight__doubles=True)).returned("replied", "declined")
+    ),
+    "a refusal of a doubled request, stored for an unknown time": (
+        released(but(STORED, in_flight__doubles=True, key__retention=None)).returned(
+            "replied", "declined"
+        )
+    ),
+    "seen at the authority, one of several requests": (
+        released().lost(single=False).refusal()
     ),
     "a refusal of one of several requests": (
         released().returned("replied", "declined", single=False)
@@ -687,6 +709,12 @@ UNSETTLED: dict[str, tuple[Lineage, tuple[int, ...]]] = {
     "an earlier request is open": (lost().release().replied(), (1,)),
     "both requests are open": (lost().release().lost().seen(), (1, 2)),
     "the network doubles": (released(DOUBLING).replied(), (1,)),
+    "one of several requests": (
+        released().returned("replied", "returned", single=False).seen(), (1,)
+    ),
+    "several requests, none of which replied": (
+        released().lost(single=False).seen(), (1,)
+    ),
     "the client retries": (released(RETRYING).replied(), (1,)),
     "an earlier request is open, the reply has no reference": (
         lost().release().replied(reference=None), (1,)

@@ -148,7 +148,7 @@ def whole(view: View, sources: Sources) -> bool:
     """Can no attempt be missing: complete sources, and records of their incarnation only?"""
     records = (*view.intents, *view.released.values())
     same = all(entry.record.incarnation == sources.incarnation for entry in records)
-    return sources.complete and bool(view.intents) and same and not view.unmatched
+    return sources.complete and bool(view.intents) and same
 
 
 def denials(view: View, contract: Contract, number: int) -> list[Entry]:

@@ -170,10 +170,8 @@ def _default(value: Any) -> str:
         return f"{type(value).__name__}.{value.name}"
     if type(value).__module__.startswith("ascertain") and value == _made(type(value)):
         return f"{type(value).__name__}()"
-    if isinstance(value, type):
-        return repr(value())
-    if "<" in repr(value):
-        return "…"
+    if repr(value) == "<factory>":
+        return "{}"
     return _duration(value) if type(value) is int else repr(value).replace("'", '"')
 
 

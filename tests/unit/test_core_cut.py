@@ -358,6 +358,12 @@ def test_whoever_releases_again_was_not_gone() -> None:
     assert line.view.gone == {}
 
 
+def test_decisions_of_recovery_are_kept_in_order() -> None:
+    line = Lineage().release().recovered(epoch=1).leased(epoch=2).recovered(epoch=2)
+    assert [entry.record.epoch for entry in line.view.recoveries] == [1, 2]
+    assert line.view.epoch == 2
+
+
 def test_a_view_of_nothing() -> None:
     line = Lineage(intent=False, decided=None)
     assert line.view.intent is None

@@ -34,7 +34,6 @@ STANDING = (F.APPLIED_FINAL, F.APPLIED_SHORT, F.APPLIED_PROVISIONAL)
 WITHOUT_EFFECT = (F.REJECTED, F.NOT_APPLIED, F.NOT_APPLIED_SEALED, F.UNKNOWN)
 SOME = (Effects.ONE, Effects.SURPLUS, Effects.DENIED)
 MADE = (Compensation.OPEN, Compensation.APPLIED, Compensation.FAILED)
-UNEARNED = (Effects.SURPLUS, Effects.DENIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,11 @@ def _contradictions() -> Iterator[Row]:
 
 
 def _compensations() -> Iterator[Row]:
-    proved: tuple[dict[str, Any], ...] = (
-        {"finding": APPLIED, "effects": (Effects.ONE, Effects.DENIED)},
-        {"finding": F.CONFLICT, "effects": SOME},
-    )
-    for which, when in zip(("applied", "conflict"), proved, strict=True):
+    proved: dict[str, dict[str, Any]] = {
+        "applied": {"finding": APPLIED, "effects": (Effects.ONE, Effects.DENIED)},
+        "conflict": {"finding": F.CONFLICT, "effects": SOME},
+    }
+    for which, when in proved.items():
         yield from _verify(
             f"compensation-open/{which}",
             "a compensation is under way: find out what became of it",

@@ -281,6 +281,9 @@ FINE: dict[str, Lineage] = {
         Lineage().release().receipt("readback", about=ACTION, claim="committed")
     ),
     "the postcondition could not be checked": Lineage().release().checked(None),
+    "an effect and its receipt between two releases": (
+        Lineage().release().replied().seen().release().lost()
+    ),
     "the same epoch": Lineage().leased(epoch=1).release().recovered(epoch=1),
     "an effect that could not be compared": Lineage().release().effect(matches=None),
 }

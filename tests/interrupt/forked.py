@@ -177,23 +177,24 @@ class Child:
         return self._ended
 
     def _collect(self, timeout_s: float) -> Ended:
-        raw, until = b"", time.monotonic() + timeout_s
-        while True:
-            ready, _, _ = select.select([self._read], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
+        """Read and wait: what it started itself may keep the pipe open for longer."""
+        raw, until, word = b"", time.monotonic() + timeout_s, -1
+        while word < 0:
+            ready, _, _ = select.select([self._read], [], [], 0.02)
+            chunk = os.read(self._read, 65536) if ready else b""
+            raw += chunk
+            if not chunk:
+                done, status = os.waitpid(self.pid, os.WNOHANG if not ready else 0)
+                word = status if done else -1
+            if time.monotonic() > until:
                 with suppress(OSError):
                     os.killpg(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
                 os.close(self._read)
                 raise AssertionError(f"a child was not done within {timeout_s:g} s")
-            chunk = os.read(self._read, 65536)
-            if not chunk or raw.endswith(b"\n"):
-                break
+        while select.select([self._read], [], [], 0)[0] and (chunk := os.read(self._read, 65536)):
             raw += chunk
-            if raw.endswith(b"\n"):
-                break
         os.close(self._read)
-        _, word = os.waitpid(self.pid, 0)
         killed = os.WTERMSIG(word) if os.WIFSIGNALED(word) else 0
         code = os.WEXITSTATUS(word) if os.WIFEXITED(word) else -1
         said = json.loads(raw) if raw else {}

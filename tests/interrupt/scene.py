@@ -205,6 +205,11 @@ class Scene:
             raise ConnectionResetError("the reply was lost")
         return {"id": line["id"]}
 
+    @staticmethod
+    def effects_at(place: Path, action_id: str = "pay") -> int:
+        """How many effects the provider's books show."""
+        return len(Ledger(place / "ledger.jsonl").effects(action_id))
+
     def perform(self, action_id: str, amount: int = 7, **options: Any) -> Any:
         """The payment."""
         return self.pay.perform(action_id, payee="Northwind", amount=amount, **options)

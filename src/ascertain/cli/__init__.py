@@ -7,8 +7,36 @@ first, then what to do about it.
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["loading", "main"]
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Ctrl-C while modules are loaded counts once they are: some cannot be left halfway."""
+    asked: list[int] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        if usual:
+            signal.signal(signal.SIGINT, remember)
+    except ValueError:  # not on the main thread, which alone is interrupted
+        usual = False
+    try:
+        yield
+    finally:
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             print(f"ascertain {__version__}")
             return 0
-        from ascertain.cli.application import run
+        with loading():
+            from ascertain.cli.application import run
 
         return run(given)
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(group: typer.Typer) -> None:
     """Add the commands of this group."""
-    command(group, "certificate")(certificate)
+    command(group, "certificate", "account", "session")(certificate)
     command(group, "verify", journal=False)(verify)
 
 

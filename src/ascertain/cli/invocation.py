@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ascertain.cli import loading
 from ascertain.cli.failing import failed
 
 if TYPE_CHECKING:
@@ -65,9 +67,12 @@ _DEFAULTS: dict[str, Any] = {"journal": None, "app": None, "as_json": False, "de
 Command = Callable[..., int]
 
 
-def command(group: typer.Typer, name: str, *, journal: bool = True) -> Callable[[Command], Command]:
+def command(
+    group: typer.Typer, name: str, *loads: str, journal: bool = True
+) -> Callable[[Command], Command]:
     """Register a function ``(invocation, …) -> exit code`` as a command with the usual options.
 
+    ``loads``: the modules of this package that it needs, loaded when it is called.
     ``journal``: it also takes ``--journal`` and ``--app``. The usual options may stand
     before the command too; what stands behind it wins.
     """
@@ -84,7 +89,7 @@ def command(group: typer.Typer, name: str, *, journal: bool = True) -> Callable[
                     setattr(common, option.removeprefix("as_"), value)
                     if isinstance(value, str):
                         common.typed[option] = value
-            raise typer.Exit(ended(common, lambda: function(common, **given)))
+            raise typer.Exit(ended(common, lambda: _called(function, common, given, loads)))
 
         shown = inspect.Parameter(
             "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -103,6 +108,18 @@ def command(group: typer.Typer, name: str, *, journal: bool = True) -> Callable[
         return function
 
     return register
+
+
+def _called(
+    function: Command, invocation: Invocation, given: dict[str, Any], loads: tuple[str, ...]
+) -> int:
+    with loading():
+        for name in loads:
+            import_module(f"ascertain.cli.{name}")
+        if loads and not invocation.json:
+            for name in ("box", "console", "padding", "table", "text"):
+                import_module(f"rich.{name}")
+    return function(invocation, **given)
 
 
 def ended(invocation: Invocation, call: Callable[[], int]) -> int:

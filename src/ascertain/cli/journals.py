@@ -18,9 +18,9 @@ def register(group: typer.Typer) -> None:
         rich_markup_mode=None,
     )
     group.add_typer(journal, name="journal")
-    command(journal, "check")(check)
-    command(journal, "rebuild")(rebuild)
-    command(journal, "reconcile")(reconcile)
+    command(journal, "check", "journal_check", "session")(check)
+    command(journal, "rebuild", "session")(rebuild)
+    command(journal, "reconcile", "session")(reconcile)
 
 
 def check(invocation: Invocation) -> int:

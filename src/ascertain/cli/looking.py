@@ -14,8 +14,8 @@ ActionId = Annotated[str, typer.Argument(metavar="ID", help="The action's id.")]
 
 def register(group: typer.Typer) -> None:
     """Add the commands of this group."""
-    command(group, "show")(show)
-    command(group, "explain")(explain)
+    command(group, "show", "timeline", "session")(show)
+    command(group, "explain", "sentences", "session")(explain)
 
 
 def show(invocation: Invocation, action_id: ActionId) -> int:

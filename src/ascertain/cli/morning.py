@@ -15,8 +15,8 @@ MOST = 20
 
 def register(group: typer.Typer) -> None:
     """Add the commands of this group."""
-    command(group, "status")(status)
-    command(group, "actions")(actions)
+    command(group, "status", "morning_view", "session")(status)
+    command(group, "actions", "morning_view", "session")(actions)
 
 
 def status(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def register(group: typer.Typer) -> None:
     """Add the commands of this group."""
-    command(group, "recover")(recover)
-    command(group, "attest")(attest)
+    command(group, "recover", "recovery_view", "session")(recover)
+    command(group, "attest", "recovery_view", "session")(attest)
 
 
 def recover(

@@ -58,10 +58,15 @@ def is_open(finding: Finding | None) -> bool:
 
 def is_left(done: Recovered) -> bool:
     """Does recovery leave something open, or to a person?"""
-    decided = ROWS.get(done.row)
-    waits = needs_person(decided) and not done.acted
-    compensated = decided is not None and decided.name.startswith("compensated/")
-    return waits or (is_open(finding_of(done.outcome)) and not compensated)
+    waits = needs_person(ROWS.get(done.row)) and not done.acted
+    settled = _row_now(done).startswith("compensated/")
+    return waits or (is_open(finding_of(done.outcome)) and not settled)
+
+
+def _row_now(done: Recovered) -> str:
+    """The row that holds after what recovery did."""
+    found = done.outcome.judgement
+    return done.row if found is None else found.row.name
 
 
 # --- what was done --------------------------------------------------------------------------
@@ -108,7 +113,7 @@ def show(done: Sequence[Recovered], refused: Sequence[Refused], place: Place) ->
         return
     for item in done:
         finding = finding_of(item.outcome)
-        words = item.outcome.words if finding is None else verdict_words(finding, item.row)
+        words = item.outcome.words if finding is None else verdict_words(finding, _row_now(item))
         out.print(styled(item.action_id, "bold"))
         out.print(Padding(styled(words), (0, 0, 0, 2)))
         out.print(Padding(styled(_did(item)), (0, 0, 0, 2)))

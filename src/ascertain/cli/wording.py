@@ -16,7 +16,7 @@ from ascertain.outcomes import WORDS
 
 _UNITS: Final = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _LAST: Final = 253_370_000_000  # in the year 9998: a zone east of UTC still has room
-_SPAN: Final = re.compile(r"(\d{1,9})([smhdw])")
+_SPAN: Final = re.compile(r"([0-9]{1,9})([smhdw])")
 
 DECISION_WORDS: Final[dict[Decision, str]] = {
     Decision.EXECUTE: "send it, under the same id",

@@ -57,6 +57,10 @@ EQUIVALENT: dict[str, str] = {
     "judgement.safe_replay: contract.in_flight.longest_pause or 0 → "
     "contract.in_flight.longest_pause": "where it is unknown, the line above has returned",
     "judgement.safe_replay: 0 → 1": "of `longest_pause or 0`, as above; the other 0 is tested",
+    "cut._authority_violations: decided.position > entry.position → "
+    "decided.position >= entry.position": "two records have two positions",
+    "cut._authority_violations: item.position < entry.position → "
+    "item.position <= entry.position": "two records have two positions",
     "absence.first_release: 0 → 1": "of an action that was never released, where it is not used",
     "outcome._schedule: entry.position > since → entry.position >= since": "the record at `since` "
     "is a release, not a receipt",

@@ -263,7 +263,20 @@ def _precondition_held() -> Lineage:
     return _precondition("hold")
 
 
+def _one_of_two_preconditions() -> Lineage:
+    """Another predicate, and an older look that failed, stand beside the one that is asked for."""
+    line = Lineage(but(preconditions=("account-open",)))
+    seen = [
+        line.precondition(predicate="invoice-approved"),
+        line.precondition("broken"),
+        line.precondition(),
+    ]
+    causes = (line.wanted.digest, line.allowed.digest, *(entry.digest for entry in seen))
+    return line.release(causes=causes)
+
+
 FINE: dict[str, Lineage] = {
+    "one of several preconditions": _one_of_two_preconditions(),
     "late evidence under an old epoch is none": (
         Lineage().release().leased(epoch=2).replied().returned("lost")
     ),

@@ -19,6 +19,7 @@ from ascertain.core.contract import (
     Scope,
     Seal,
 )
+from ascertain.core.effects import claims
 from ascertain.core.evidence import Absent, Seen
 from ascertain.core.facts import Finding
 from ascertain.core.outcome import OUTCOME_OF, Absence, Outcome, Verdict
@@ -1093,3 +1094,22 @@ def test_each_argument_has_its_sentence() -> None:
     line = lost().attest("not_applied", at=13).absent(at=40)
     assert line.verdict().reason == sentences["gone and seen: closed"]
     assert Lineage().attest("not_applied").verdict(complete=False).reason == person
+
+
+def test_every_record_that_says_yes_is_a_claim() -> None:
+    line = lost()
+    line.effect(at=20).effect("reversed", at=21).effect("rejected", at=22)
+    line.receipt("reply", at=30, claim="committed", observed_at=T0)
+    line.receipt("readback", at=31, claim="reversed", about=ACTION)
+    line.receipt("readback", at=32, claim="committed", about="pay-2")
+    line.receipt("readback", at=33, claim="rejected").receipt("absence", at=34)
+    line.attest("applied", at=40).attest("reversed", at=41).attest("rejected", at=42)
+    found = [(claim.entry.position, (claim.at - T0) / SECOND) for claim in claims(line.view)]
+    assert found == [(5, 20), (6, 21), (8, 0), (9, 31), (13, 40), (14, 41)]
+
+
+def test_a_person_may_name_the_reversal_of_one_of_two() -> None:
+    line = lost().seen("EXT-1").seen("EXT-2").attest("reversed", reference="EXT-2")
+    assert [item.reversed for item in line.verdict().effects] == [False, True]
+    line = lost().attest("reversed", reference="EXT-1")
+    assert line.verdict().effects[0].level == 0

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"# ([\w/]+\.(?:py|toml))\n")
-COMMAND_S_MAX = 60
+COMMAND_S_MAX = 120
 
 
 class Block(NamedTuple):

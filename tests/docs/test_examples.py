@@ -15,7 +15,7 @@ RUN = {"python", "output", "console"}
 WITH_EXAMPLES = [
     page for page in PAGES if RUN & {block.kind for block in blocks(page.read_text("utf-8"))}
 ]
-PAGE_S_MAX = 90
+PAGE_S_MAX = 300
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))

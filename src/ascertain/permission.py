@@ -5,9 +5,13 @@ Every answer is a record or a reason in words; an error while asking is never a 
 
 from __future__ import annotations
 
+import msgspec
+
 from ascertain.authority import Authority, Request, Ruling
+from ascertain.core.codec import encode
 from ascertain.core.contract import Consequence, Contract
 from ascertain.core.records import AuthorityDecided, Chain, Entry, PreconditionObserved
+from ascertain.errors import InputRefused
 from ascertain.ports import Ports, Steps
 from ascertain.presented import Precondition, Presented
 
@@ -30,9 +34,12 @@ def ask(ports: Ports, authority: Authority, request: Request) -> Steps[Ruling]:
     """The authority's ruling; an error while asking is a deny that says so."""
     try:
         ruling = yield ports.adapter("authorise", lambda: authority.decide(request))
-        if isinstance(ruling, Ruling):
+        if not isinstance(ruling, Ruling):
+            why = f"the authority returned {type(ruling).__name__}, not a Ruling"
+        elif (wrong := _unkeepable(ruling)) is None:
             return ruling
-        why = f"the authority returned {type(ruling).__name__}, not a Ruling"
+        else:
+            why = f"the authority returned a Ruling that cannot be recorded: {wrong}"[:300]
     except Exception as error:
         why = f"the authority could not be asked: {type(error).__name__}: {error}"[:300]
     return Ruling(
@@ -45,6 +52,17 @@ def ask(ports: Ports, authority: Authority, request: Request) -> Steps[Ruling]:
         action_id=request.action_id,
         reason=why,
     )
+
+
+def _unkeepable(ruling: Ruling) -> str | None:
+    """Why no record can hold the ruling, or None. Nothing that it says would count then."""
+    try:
+        plain = msgspec.structs.asdict(ruling)
+        msgspec.convert(plain, Ruling)
+        encode(plain)
+    except (InputRefused, msgspec.ValidationError, TypeError, ValueError) as error:
+        return str(error).encode("utf-8", "replace").decode()
+    return None
 
 
 def objection(p: Presented, ruling: Ruling, now: int) -> str | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ascertain.errors import RecoveryRefused
-
 from tests.interrupt.forked import Point, value
 from tests.interrupt.scene import TERMINAL, Scene, word
 

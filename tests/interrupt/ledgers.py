@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import ascertain as a
 from ascertain.core.cut import chain_violations
 from ascertain.errors import RecoveryRefused
-
 from tests.interrupt.forked import Point, Striker
 from tests.interrupt.scene import word
 

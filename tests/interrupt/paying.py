@@ -115,9 +115,7 @@ def reply_of(found: Any) -> Any:
     if found.code not in (201, 202):
         raise HTTPError(found.code)
     reference = found.document["id"]
-    return a.Done(
-        reference=reference, reaches="committed" if found.code == 201 else "accepted"
-    )
+    return a.Done(reference=reference, reaches="committed" if found.code == 201 else "accepted")
 
 
 def undo_terms() -> a.Contract:

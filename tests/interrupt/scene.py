@@ -25,7 +25,6 @@ from ascertain.core.evidence import Source
 from ascertain.declaration import declare
 from ascertain.observers import Question
 from ascertain.opened import Action, Ascertain
-
 from tests.interrupt.forked import Point, Striker
 
 KINDS = ("key", "readback", "seal", "neither")
@@ -185,9 +184,7 @@ class Scene:
 
         @action.compensator(reversibility="exact_inverse", contract=undo_terms(self.kind))
         def undo(call: Any, effect: Any) -> Any:
-            line = self.ledger.add(
-                "reversal", call.action_id, key=call.key, of=effect.reference
-            )
+            line = self.ledger.add("reversal", call.action_id, key=call.key, of=effect.reference)
             return {"id": line["id"]}
 
         return action

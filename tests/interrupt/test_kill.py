@@ -102,9 +102,7 @@ def test_perform_is_killed_at_statements(tmp_path: Path, kills: Kills, kind: str
 
 @pytest.mark.parametrize("first", [BEFORE, AFTER], ids=["unsent", "sent"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_recovery_is_killed_at_ops(
-    tmp_path: Path, kills: Kills, kind: str, first: Point
-) -> None:
+def test_recovery_is_killed_at_ops(tmp_path: Path, kills: Kills, kind: str, first: Point) -> None:
     names = rehearse_mend(tmp_path, kind, "commits", first)["ops"]
     kill_recovery(kills, tmp_path, kind, "commits", first, list(ops(names))[::6])
     kills.check(16)
@@ -177,9 +175,7 @@ def test_storms_of_kills(tmp_path: Path, kills: Kills, kind: str, fate: str) -> 
 def land(place: Path, kind: str, action_id: str) -> None:
     """The request that was under way arrives at last."""
     key = action_id if kind == "key" else ""
-    Ledger(place / "ledger.jsonl").add(
-        "effect", action_id, key=key, payee="Northwind", amount=7
-    )
+    Ledger(place / "ledger.jsonl").add("effect", action_id, key=key, payee="Northwind", amount=7)
 
 
 @pytest.mark.parametrize("kind", ["key", "seal", "neither"])

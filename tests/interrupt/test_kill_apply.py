@@ -12,7 +12,6 @@ from tests.interrupt.forked import Kills, Point, numbered, ops, value
 from tests.interrupt.ledgers import WAYS, Books, Way, act, finish_all, mend
 
 
-
 @pytest.fixture(scope="module", autouse=True)
 def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
     for way in (WAYS[0], WAYS[5]):

@@ -177,9 +177,7 @@ def wrong_level(question: a.Question) -> Any:
     return a.Seen("eff", reaches="done")
 
 
-@pytest.mark.parametrize(
-    "observe", [rubbish, raising, nothing, empty, unkeepable, wrong_level]
-)
+@pytest.mark.parametrize("observe", [rubbish, raising, nothing, empty, unkeepable, wrong_level])
 def test_a_readback_that_cannot_be_read_proves_nothing(
     tmp_path: Path, start_provider: StartProvider, observe: Callable[..., Any]
 ) -> None:
@@ -210,9 +208,7 @@ def test_a_record_of_another_action_is_a_conflict(
 def test_looking_ends_and_a_person_is_asked(tmp_path: Path, start_provider: StartProvider) -> None:
     provider = start_provider(close_before_commit=1, readback="failing")
     looks = a.Observation(looks=3)
-    shop = Payments(
-        tmp_path, provider.url, terms(observation=looks, in_flight=a.InFlight())
-    )
+    shop = Payments(tmp_path, provider.url, terms(observation=looks, in_flight=a.InFlight()))
     assert word(shop.perform("pay")) == "Unknown"
     decisions = [shop.journal.recover("pay").decision for _ in range(5)]
     assert decisions[-1] == "quarantine", decisions

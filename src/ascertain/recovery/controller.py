@@ -129,15 +129,16 @@ def _grants(runtime: Runtime, authority: Authority, p: Presented) -> Steps[tuple
     request = request_for(p, now)
     try:
         grants = yield runtime.ports.adapter("grants", lambda: authority.grants(request))
+        return tuple(
+            grant
+            for grant in grants
+            if isinstance(grant, Grant)
+            and msgspec.convert(msgspec.structs.asdict(grant), Grant) == grant
+            and grant.valid_until >= now
+            and grant.scope in (p.action_id, p.root_id, p.declared.name, "*")
+        )
     except Exception:
         return ()
-    return tuple(
-        grant
-        for grant in grants
-        if isinstance(grant, Grant)
-        and grant.valid_until >= now
-        and grant.scope in (p.action_id, p.root_id, p.declared.name, "*")
-    )
 
 
 # --- resolve ----------------------------------------------------------------------------

@@ -1113,3 +1113,11 @@ def test_a_person_may_name_the_reversal_of_one_of_two() -> None:
     assert [item.reversed for item in line.verdict().effects] == [False, True]
     line = lost().attest("reversed", reference="EXT-1")
     assert line.verdict().effects[0].level == 0
+
+
+def test_a_receipt_that_names_our_action_is_a_witness_and_another_is_not() -> None:
+    line = released(but(evidence=TWO)).replied()
+    line.receipt("readback", claim="committed", reference="EXT-1", domain="bank", about="pay-2")
+    assert line.verdict().finding is F.APPLIED_SHORT
+    line.receipt("readback", claim="committed", reference="EXT-1", domain="bank", about=ACTION)
+    assert line.verdict().finding is F.APPLIED_FINAL

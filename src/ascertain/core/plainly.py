@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from .contract import Contract
 from .cut import Sources
-from .decision import decide
+from .decision import ROWS
 from .effects import LEVEL, Proved
-from .facts import Effects, Facts, Finding
+from .facts import Compensation, Effects, Facts, Finding
 from .judgement import Context, Judgement
 from .outcome import Verdict
 from .records import (
@@ -26,6 +26,7 @@ from .records import (
     ReceiptRecorded,
 )
 
+_ROW = ROWS["applied/final"]
 _KINDS = [
     IntentRecorded,
     AuthorityDecided,
@@ -47,8 +48,9 @@ def judge_plainly(
         contract, release, returned, effect, receipt
     ):
         return None
-    level = max(LEVEL.get(effect.state, -1), LEVEL.get(receipt.claim, -1))
-    if level < LEVEL[contract.governed] or context.breaker_until is not None:
+    level = max(LEVEL[effect.state], LEVEL[receipt.claim])
+    settled = context.breaker_until is None and context.compensation is Compensation.NONE
+    if level < LEVEL[contract.governed] or not settled:
         return None
     plan, flight = contract.observation, contract.in_flight
     look = release.at + min(plan.first, plan.longest)
@@ -70,7 +72,6 @@ def judge_plainly(
         effects=Effects.ONE,
         exact=name != "",
         sources=sources.complete,
-        compensation=context.compensation,
         needs=context.needs,
         more=context.observable,
         authority=context.authority,
@@ -81,7 +82,7 @@ def judge_plainly(
         compensator=context.compensator,
         attempts_left=contract.attempts > 1,
     )
-    return Judgement(verdict, (), facts, decide(facts), look)
+    return Judgement(verdict, (), facts, _ROW, look)
 
 
 def _simple(contract: Contract) -> bool:
@@ -112,7 +113,11 @@ def _allowed(
         and allow.subject == intent.subject
         and allow.purpose == intent.purpose
         and allow.action_type == intent.action_type
-        and all(type(given.get(n)) is int and given[n] <= m for n, m in allow.limits.items())
+        and not [
+            name
+            for name, most in allow.limits.items()
+            if type(given.get(name)) is not int or given[name] > most
+        ]
     )
 
 

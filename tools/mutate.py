@@ -61,6 +61,13 @@ EQUIVALENT: dict[str, str] = {
     "decided.position >= entry.position": "two records have two positions",
     "cut._authority_violations: item.position < entry.position → "
     "item.position <= entry.position": "two records have two positions",
+    "effects._add: False → True": "whether it was reversed is set at the end, for all of them",
+    "absence.denials: entry.position > release.position → entry.position >= release.position": (
+        "two records have two positions"
+    ),
+    "absence._seen_refusals: release.position < entry.position → "
+    "release.position <= entry.position": "two records have two positions",
+    "absence._seen_refusals: any → all": "asked only where there is one attempt",
     "absence.first_release: 0 → 1": "of an action that was never released, where it is not used",
     "outcome._schedule: entry.position > since → entry.position >= since": "the record at `since` "
     "is a release, not a receipt",
@@ -379,7 +386,8 @@ def survivors(found: list[Mutant], jobs: int, say: Callable[[str], None]) -> lis
         done += 1
         if ended == 0:
             alive.append(mutant)
-            say(f"survived  {mutant.module}.py:{mutant.line}: {mutant.name}")
+            word = "no change" if mutant.name in EQUIVALENT else "survived "
+            say(f"{word} {mutant.module}.py:{mutant.line}: {mutant.name}")
         if done % 100 == 0:
             say(f"{done} of {len(found)} in {time.monotonic() - began:.0f} s")
     return alive

@@ -305,6 +305,9 @@ NO_ARGUMENT: dict[str, Lineage] = {
     "never released, and a refusal is seen": Lineage().refusal(),
     "never released, and a refusal is attested": Lineage().attest("rejected"),
     "a word that nobody knows": released().attest("perhaps", at=99),
+    "attested at the same time, but before": (
+        Lineage(BLIND).attest("not_applied", at=10).release(at=10).lost(at=10)
+    ),
     "attested before it was released": Lineage().attest("not_applied", at=5).release(at=10),
     # A person cannot vouch for what the contract says may still land.
     "attested within the bound": released().attest("not_applied", at=39),
@@ -417,6 +420,15 @@ REJECTED: dict[str, Lineage] = {
     "seen at the authority, by the attempt's number": (
         lost().release().returned("not_sent").effect("rejected", number=1)
     ),
+    "seen at the authority, the other told": (
+        released().returned("replied", "http:429").release().lost().refusal()
+    ),
+    "seen at the authority, the other refused": (
+        released().returned("replied", "declined").release().lost().refusal()
+    ),
+    "seen at the authority, each by its number": (
+        lost().release().lost().effect("rejected", number=2).effect("rejected", number=1)
+    ),
     "seen at the authority, stored, two attempts": lost(STORED).release().lost().refusal(),
     "seen at the authority, stored, doubled": (
         lost(but(STORED, in_flight__doubles=True)).refusal()
@@ -481,6 +493,11 @@ NOT_REJECTED: dict[str, Lineage] = {
     "seen before the attempt": Lineage().refusal().release(),
     "seen before the second attempt": (
         released().returned("not_sent").refusal().release().lost()
+    ),
+    "seen, of an attempt that is not recorded": lost().effect("rejected", number=2),
+    "seen at the authority, two attempts, one key": lost(KEYED).release().lost().refusal(),
+    "seen at the authority, stored, the key forgotten": (
+        lost(but(STORED, key__retention=None)).release().lost().refusal()
     ),
     "seen, of another attempt": lost().release().lost().effect("rejected", number=2),
     "seen, stored, under two keys": (
@@ -1121,3 +1138,25 @@ def test_a_receipt_that_names_our_action_is_a_witness_and_another_is_not() -> No
     assert line.verdict().finding is F.APPLIED_SHORT
     line.receipt("readback", claim="committed", reference="EXT-1", domain="bank", about=ACTION)
     assert line.verdict().finding is F.APPLIED_FINAL
+
+
+def test_a_refusal_that_is_kept_is_quoted_and_not_what_was_told_before() -> None:
+    line = released(STORED).returned("replied", "http:429")
+    line.release().returned("replied", "declined", detail="card stolen")
+    assert line.verdict().reason == "the provider refused it for good: card stolen"
+
+
+def test_what_was_seen_once_is_seen() -> None:
+    (effect,) = lost().effect().effect(source="reply").verdict().effects
+    assert effect.seen
+
+
+def test_a_refusal_that_is_read_lifts_no_denial() -> None:
+    line = released(but(in_flight=InFlight())).replied(at=12).absent(at=13)
+    line.receipt("readback", claim="rejected").receipt("readback")
+    assert line.verdict().finding is F.CONFLICT
+
+
+def test_one_attempt_of_several_requests_unsettles_all() -> None:
+    line = released().lost(single=False).release().lost().seen("EXT-1").seen("EXT-2")
+    assert line.verdict().open == (1, 2)

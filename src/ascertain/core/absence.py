@@ -249,8 +249,8 @@ def _spread(
         return
     kept = {_pair(view.released[number]): digest for number, digest in refused.items()}
     for number, entry in view.released.items():
-        if number not in none and number not in refused and _pair(entry) in kept:
-            refused[number] = kept[_pair(entry)]
+        if number not in none and _pair(entry) in kept:
+            refused.setdefault(number, kept[_pair(entry)])
 
 
 def _pair(entry: Entry) -> tuple[str, str]:

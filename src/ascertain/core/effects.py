@@ -105,11 +105,9 @@ def _merge(found: dict[str, Proved], new: Proved) -> None:
         found[new.reference] = new
         return
     matches = False if False in (old.matches, new.matches) else old.matches or new.matches
-    found[new.reference] = Proved(
-        new.reference,
-        max(old.level, new.level),
-        matches,
-        False,
-        old.domains | new.domains,
-        old.seen or new.seen,
+    found[new.reference] = old._replace(
+        level=max(old.level, new.level),
+        matches=matches,
+        domains=old.domains | new.domains,
+        seen=old.seen or new.seen,
     )

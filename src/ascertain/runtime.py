@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ascertain.authority import Authority
+from ascertain.core.codec import digest as digest_of
 from ascertain.core.codec import encode
 from ascertain.core.contract import SECOND, Contract
 from ascertain.core.cut import Cut, View, cut
@@ -85,9 +86,10 @@ class Runtime:
 def stored_contract(journal: Journal, digest: str) -> Contract:
     """A contract as the journal keeps it. Raises RecoveryRefused if it does not."""
     raw = journal.contract(digest)
-    if raw is None:
+    if raw is None or digest_of(raw) != digest:
+        word = "not in the journal" if raw is None else "altered in the journal"
         raise RecoveryRefused(
-            f"contract {digest[:12]} is not in the journal",
+            f"contract {digest[:12]} is {word}",
             fix="Run `ascertain journal check`; without its contract an outcome is not judged.",
         )
     return msgspec.json.decode(raw, type=Contract)

@@ -124,6 +124,15 @@ def pay_one(action_id: str, payee: str, subject: str = "acct-7") -> None:
     pay.perform(action_id, payee=payee, amount=1, intent=a.Intent(subject=subject))
 
 
+def pay_many(count: str) -> None:
+    for number in range(int(count)):
+        pay.perform(f"many-{number}", payee="Northwind", amount=1)
+
+
+def pay_after(action_id: str) -> None:
+    print(pay.perform(action_id, payee="Northwind", amount=1, needs=["silent"]))
+
+
 def mail_one(action_id: str) -> None:
     mail.perform(action_id, payee="lost")
 

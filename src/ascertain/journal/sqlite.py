@@ -24,7 +24,7 @@ from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
 from .sidecar import Sidecar
 from .sqlite_file import connect, prepare
-from .sqlite_rows import CHANGING, INSERT, PLACES, SELECT, insert_values, row_of
+from .sqlite_rows import CHANGING, INSERT, PLACES, SELECT, insert_values, octets, row_of
 from .sqlite_whole import (
     SqliteSnapshot,
     drop_loose_rows,
@@ -434,7 +434,7 @@ class SqliteJournal:
     def contract(self, digest: str) -> bytes | None:
         """See the protocol."""
         found = self._rows("SELECT body FROM contract WHERE digest = ?", digest)
-        return bytes(found[0][0]) if found else None
+        return octets(found[0][0]) if found else None
 
     def replace_projections(self, make: Callable[[list[Entry]], list[ActionRow]]) -> int:
         """See the protocol. One transaction for each lineage; safe to interrupt and repeat."""

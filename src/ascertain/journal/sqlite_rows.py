@@ -24,6 +24,11 @@ PLACES = 1 << 20
 insert_values = attrgetter(*COLUMNS[:-1])
 
 
+def octets(value: Any) -> bytes:
+    """A stored value as bytes, also where somebody has put text in its place."""
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
 def row_of(values: tuple[Any, ...]) -> ActionRow:
     """A row from the columns of `SELECT`."""
     row = ActionRow(**dict(zip(COLUMNS, values, strict=True)))

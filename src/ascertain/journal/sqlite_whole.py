@@ -12,7 +12,7 @@ from ascertain.core.codec import Json, decode, encode
 from ascertain.core.records import AttemptReleased, Entry, read_entry
 
 from . import ActionRow, StoredLineage
-from .sqlite_rows import COLUMNS, PLACES, SELECT, insert_values, row_of
+from .sqlite_rows import COLUMNS, PLACES, SELECT, insert_values, octets, row_of
 from .writer import unavailable
 
 _INCARNATION = "incarnation/"
@@ -108,7 +108,7 @@ class SqliteSnapshot:
         """See the protocol."""
         records = self._conn.execute("SELECT number >> 20, body FROM record ORDER BY number")
         for number, group in groupby(records, key=lambda found: int(found[0])):
-            bodies = tuple(bytes(body) for _, body in group)
+            bodies = tuple(octets(body) for _, body in group)
             found = self._conn.execute(
                 f"{SELECT} WHERE number = ? OR parent = ? ORDER BY parent IS NOT NULL, number",
                 (number, number),
@@ -140,7 +140,7 @@ class SqliteSnapshot:
     def _altered(self) -> Iterator[str]:
         for table in ("contract", "certificate"):
             for name, body in self._conn.execute(f"SELECT digest, body FROM {table}"):
-                if sha256(bytes(body)).hexdigest() != name:
+                if sha256(octets(body)).hexdigest() != name:
                     yield f"the {table} {name[:16]} was altered"
 
     def close(self) -> None:

@@ -68,6 +68,10 @@ EQUIVALENT: dict[str, str] = {
     "absence._seen_refusals: release.position < entry.position → "
     "release.position <= entry.position": "two records have two positions",
     "absence._seen_refusals: any → all": "asked only where there is one attempt",
+    "cut._effect_violations: entry.position < first → entry.position <= first": "two records have "
+    "two positions",
+    "cut._receipt_violations: entry.position < first → entry.position <= first": "two records "
+    "have two positions",
     "absence.first_release: 0 → 1": "of an action that was never released, where it is not used",
     "outcome._schedule: entry.position > since → entry.position >= since": "the record at `since` "
     "is a release, not a receipt",

@@ -515,3 +515,14 @@ def test_preconditions_are_asked_of_each_attempt() -> None:
     line.lost().release()
     assert line.rules() == ["attempt-without-precondition"]
     assert line.violations()[0].first == line.view.released[2].digest
+
+
+def test_the_first_release_is_what_evidence_may_not_come_before() -> None:
+    line = Lineage().release(at=10).replied(at=12).release(at=100).lost(at=101)
+    assert line.violations() == []
+    for early in (
+        Lineage().effect().release().release(),
+        Lineage().receipt("reply", claim="committed").release().release(),
+    ):
+        (found,) = early.violations()
+        assert found.second == early.view.released[1].digest

@@ -200,7 +200,7 @@ def _sync(fd: int, directory: Path) -> None:
 
 
 def _not_held(path: Path, error: OSError) -> JournalUnavailable:
-    if isinstance(error, FileExistsError):
+    if isinstance(error, FileExistsError) and path.exists():
         return JournalUnavailable(
             f"The executor's name was used before: {path} exists",
             fix="Give each process a name of its own; a name stands for one process for ever.",
@@ -323,7 +323,7 @@ _call: contextvars.ContextVar[SpawnWatch | None] = contextvars.ContextVar(
 )
 _outside: contextvars.ContextVar[bool] = contextvars.ContextVar("ascertain_outside", default=False)
 _under_way: dict[int, SpawnWatch] = {}
-_installed: dict[str, bool] = {}
+_installed: dict[str, object] = {}
 
 
 def watch(lock: ProcessLock) -> SpawnWatch:
@@ -346,8 +346,7 @@ def outside_calls() -> Iterator[None]:
 
 
 def _install() -> None:
-    if _installed.setdefault("hook", False) is False:
-        _installed["hook"] = True
+    if _installed.setdefault("hook", mine := object()) is mine:
         sys.addaudithook(_audited)
         os.register_at_fork(after_in_child=_forked)
 

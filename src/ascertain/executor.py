@@ -21,23 +21,27 @@ class LockingExecutor:
     def __init__(self, locks: Path) -> None:
         self._locks = locks
         self._lock: ProcessLock | None = None
-        self._pid = 0
+        self._inherited: list[ProcessLock | None] = []
         self._making = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
+        """A child makes a lock of its own; the parent's stays held by both."""
         self._making = threading.Lock()
+        self._inherited.append(self._lock)
+        self._lock = None
 
     @property
     def lock(self) -> ProcessLock:
         """This process's lock."""
-        if self._lock is None or self._pid != os.getpid():
+        lock = self._lock
+        if lock is None:
             with self._making:
-                if self._lock is None or self._pid != os.getpid():
+                lock = self._lock
+                if lock is None:
                     name = f"ex-{os.getpid()}-{secrets.token_hex(8)}"
-                    self._lock = ProcessLock.hold(self._locks, name)
-                    self._pid = os.getpid()
-        return self._lock
+                    lock = self._lock = ProcessLock.hold(self._locks, name)
+        return lock
 
     @property
     def name(self) -> str:

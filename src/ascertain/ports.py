@@ -12,6 +12,7 @@ import inspect
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ascertain.journal import Journal, Transaction
@@ -116,7 +117,7 @@ class Ports:
 
     def transact(self, step: str, work: Callable[[Transaction], Any]) -> Op:
         """A durable transaction: one barrier."""
-        return Op(f"journal.{step}", lambda: self.journal.transact(work), work)
+        return Op(f"journal.{step}", partial(self.journal.transact, work), work)
 
     def read(self, step: str, call: Callable[[], Any]) -> Op:
         """A read of the journal."""
@@ -128,12 +129,12 @@ class Ports:
 
     def drive(self, steps: Steps[T]) -> T:
         """Run a flow to its end on this thread. Raises what the flow raises."""
-        run = self.seam.op
+        run = None if type(self.seam) is Direct else self.seam.op
         try:
             op = next(steps)
             while True:
                 try:
-                    result = run(op.kind, op.call)
+                    result = op.call() if run is None else run(op.kind, op.call)
                 except BaseException as error:
                     op = steps.throw(error)
                 else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ascertain.core.codec import FingerprintKey, encode, fingerprint, keyed
+from ascertain.core.codec import FingerprintKey, encode, encode_checked, fingerprint, keyed
 from ascertain.core.contract import Contract
 from ascertain.core.records import IntentRecorded, Need
 from ascertain.declaration import ActionType, plain_of
@@ -180,7 +180,7 @@ def present(
     plain = plain_of(declared, given)
     named = {name: plain[name] for name in declared.fingerprint if name in plain}
     key = keys.active
-    meaning = encode(
+    meaning = encode_checked(
         {
             "compensates": compensates,
             "parameters": named,
@@ -199,7 +199,7 @@ def present(
         wanted,
         fingerprint(key, meaning),
         meaning,
-        keyed(key.secret, encode(plain)),
+        keyed(key.secret, encode_checked(plain)),
         key.key_id,
         tuple(preconditions),
         tuple(needs),

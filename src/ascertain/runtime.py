@@ -10,7 +10,7 @@ import msgspec
 
 from ascertain.authority import Authority
 from ascertain.core.codec import digest as digest_of
-from ascertain.core.codec import encode
+from ascertain.core.codec import encode, encode_checked
 from ascertain.core.contract import SECOND, Contract
 from ascertain.core.cut import Cut, View, cut
 from ascertain.core.facts import Compensation, Decision, Finding, Needs
@@ -180,5 +180,5 @@ def judged(runtime: Runtime, cut: Cut, action_id: str, context: Context) -> Judg
 
 def announce(tx: Transaction, row: ActionRow, position: int) -> None:
     """The outbox row of a transition, in the transition's own transaction."""
-    body = encode({"action_id": row.action_id, "finding": row.finding, "type": row.type})
+    body = encode_checked({"action_id": row.action_id, "finding": row.finding, "type": row.type})
     tx.emit(row, position, f"outcome.{row.finding}", body.decode())

@@ -72,6 +72,6 @@ def run(arguments: list[str]) -> int:
     try:
         code = made.main(args=arguments, prog_name="ascertain", standalone_mode=False)
         sys.stdout.flush()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failed(error, debug=False)
     return code if isinstance(code, int) else 0

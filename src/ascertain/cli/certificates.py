@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,7 +69,8 @@ def certificate(
         sys.stdout.buffer.flush()
     else:
         print(f"{kept.form} {kept.digest} written to {target}")
-        print(f"check it: ascertain verify {target} --manifest {manifest}")
+        again = ("ascertain", "verify", str(target), "--manifest", str(manifest))
+        print(f"check it: {shlex.join(again)}")
     if kept.form == "report":
         output.notice("this is a report, no certificate: `ascertain show` says what is in the way")
         return ATTENTION

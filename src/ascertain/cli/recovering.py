@@ -82,7 +82,10 @@ def _all(opened: Ascertain, done: list[Recovered], refused: list[Refused], *, ac
 
     seen: set[str] = set()
     try:
-        while rows := [row for row in opened.due() if row.action_id not in seen]:
+        # What is refused stays due: look past it.
+        while rows := [
+            row for row in opened.due(most=1000 + len(seen)) if row.action_id not in seen
+        ]:
             for row in tracked(rows, "recovering", len(rows)):
                 seen.add(row.action_id)
                 try:

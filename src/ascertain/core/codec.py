@@ -52,6 +52,7 @@ __all__ = [
     "decode_canonical",
     "digest",
     "encode",
+    "encode_checked",
     "encode_struct",
     "fingerprint",
     "fingerprint_matches",
@@ -87,6 +88,14 @@ def encode(value: object) -> bytes:
     return raw if raw.isascii() else _by_code_unit(raw)
 
 
+def encode_checked(value: dict[str, Json]) -> bytes:
+    """`encode` for a plain value whose parts were checked already: by it, or by a codec.
+
+    Lone surrogates, size and depth are looked at all the same. Raises ``ProfileViolation``.
+    """
+    return _encoded(value)
+
+
 def encode_struct(struct: msgspec.Struct) -> bytes:
     """The canonical bytes of one of our own records, its tag sorted in like any other field.
 
@@ -96,10 +105,14 @@ def encode_struct(struct: msgspec.Struct) -> bytes:
     what could be written and then never read again: lone surrogates, size and depth. Raises
     ``ProfileViolation``.
     """
+    return _encoded(struct)
+
+
+def _encoded(value: object) -> bytes:
     try:
-        raw = _sorted_bytes(struct)
+        raw = _sorted_bytes(value)
     except UnicodeEncodeError:
-        raise _surrogate_in(struct) from None
+        raise _surrogate_in(value) from None
     if len(raw) > MAX_BYTES:
         raise too_large().violation()
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -19,7 +19,12 @@ from typing import Any, TypeVar, cast
 from ascertain.core.codec import Json
 from ascertain.core.cut import Sources
 from ascertain.core.records import AttemptReleased, Chain, Entry, read_entry
-from ascertain.errors import JournalUnavailable, PositionTaken, StaleEpoch
+from ascertain.errors import (
+    AmbiguousCommit,
+    JournalUnavailable,
+    PositionTaken,
+    StaleEpoch,
+)
 
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
 from .sidecar import Sidecar
@@ -80,11 +85,11 @@ class _Read:
 
 
 class _Transaction(_Read):
-    """One work's writes. ``last``: the newest record written, for the witness."""
+    """One work's writes. ``released``: the release that it wrote, if any."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         super().__init__(conn)
-        self.last: tuple[int, int, str] | None = None
+        self.released: tuple[int, int, str] | None = None
 
     def create(self, row: ActionRow, chain: Chain) -> None:
         if row.parent is None:
@@ -147,7 +152,7 @@ class _Transaction(_Read):
         rows = [(first + entry.position, entry.raw) for entry in entries]
         self.conn.executemany(_RECORD, rows)
         if type(entries[-1].record) is AttemptReleased:
-            self.last = (lineage, chain.position, chain.digest)
+            self.released = (lineage, chain.position, chain.digest)
 
     def reserve(self, decision_id: str, action_id: str, uses: int) -> bool:
         rows = self.conn.execute(
@@ -201,6 +206,22 @@ class _Plain:
         return cursor
 
 
+class _Work:
+    """A work as the writer runs it. ``released``: the release that its last run wrote."""
+
+    __slots__ = ("released", "work")
+
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+        self.work = work
+        self.released: tuple[int, int, str] | None = None
+
+    def __call__(self, conn: sqlite3.Connection) -> Any:
+        transaction = _Transaction(conn)
+        result = self.work(transaction)
+        self.released = transaction.released
+        return result
+
+
 class CallerTransaction(_Transaction):
     """The journal inside a transaction of the caller's, on the same file (DESIGN 4, `apply`)."""
 
@@ -238,12 +259,10 @@ class SqliteJournal:
         self.sidecar: Sidecar = prepare(
             path, create=create, read_only=read_only, reconciling=reconciling
         )
-        self._newest: tuple[int, int, str] | None = None
         self._readers = threading.Lock()
         self._reading: sqlite3.Connection | None = None
         self._writer = SharedWriter(
             self._connect,
-            committed=self._committed,
             before_fork=self._close_reader,
         )
 
@@ -269,18 +288,19 @@ class SqliteJournal:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """See the protocol."""
-        return self._writer.submit(lambda conn: self._run(conn, work))
+        run = _Work(work)
+        result = self._writer.submit(run)
+        if run.released is not None:
+            self._witness(run.released)
+        return cast(T, result)
 
-    def transact_async(self, work: Callable[[Transaction], T]) -> Awaitable[T]:
+    async def transact_async(self, work: Callable[[Transaction], T]) -> T:
         """See the protocol."""
-        return self._writer.submit_async(lambda conn: self._run(conn, work))
-
-    def _run(self, conn: sqlite3.Connection, work: Callable[[Transaction], T]) -> T:
-        transaction = _Transaction(conn)
-        result = work(transaction)
-        if transaction.last is not None:
-            self._newest = transaction.last
-        return result
+        run = _Work(work)
+        result = await self._writer.submit_async(run)
+        if run.released is not None:
+            self._witness(run.released)
+        return cast(T, result)
 
     def over(self, conn: sqlite3.Connection) -> CallerTransaction:
         """The journal's records over a caller's connection to the same file."""
@@ -288,17 +308,18 @@ class SqliteJournal:
 
     def witness(self, transaction: CallerTransaction) -> None:
         """Show the outside what a caller's transaction has made durable."""
-        if transaction.last is not None:
-            self.sidecar.witness_record(*transaction.last)
+        if transaction.released is not None:
+            self._witness(transaction.released)
 
-    def _committed(self, conn: sqlite3.Connection) -> None:
-        newest, self._newest = self._newest, None
-        if newest is None:
-            return
-        # What was rolled back was never there to be seen.
-        place = newest[0] * PLACES + newest[1]
-        if conn.execute("SELECT 1 FROM record WHERE number = ?", (place,)).fetchone():
-            self.sidecar.witness_record(*newest)
+    def _witness(self, released: tuple[int, int, str]) -> None:
+        """A release is durable: show it to the outside before anything is sent."""
+        try:
+            self.sidecar.witness_record(*released)
+        except OSError as error:
+            raise AmbiguousCommit(
+                f"a release is durable and its witness could not be written: {error.strerror}",
+                fix="Mend the disk or the rights of the journal's folder; nothing was sent.",
+            ) from error
 
     # -- reading --------------------------------------------------------------------------
 
@@ -335,8 +356,17 @@ class SqliteJournal:
 
     def epoch(self, row: ActionRow) -> int:
         """See the protocol."""
-        found = self._rows("SELECT epoch FROM action WHERE number = ?", row.number)
-        return int(found[0][0]) if found else 0
+        sql = "SELECT epoch FROM action WHERE number = ?"
+        with self._readers:
+            conn = self._reading
+            if conn is not None:
+                try:
+                    found = conn.execute(sql, (row.number,)).fetchone()
+                except sqlite3.Error as error:
+                    raise unavailable(error) from error
+                return 0 if found is None else int(found[0])
+        rows = self._rows(sql, row.number)
+        return int(rows[0][0]) if rows else 0
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._reader() as read:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,8 @@ _STRIDE = 256
 class Witnessed(NamedTuple):
     """What was seen last: the record at ``position`` of ``lineage``, with its ``digest``.
 
-    ``turn`` counts the writes. ``inode``: of the database file. ``position`` 0: none yet.
+    ``turn`` grows with each write, in every process (nanoseconds, or one more). ``inode``:
+    of the database file. ``position`` 0: none yet.
     """
 
     turn: int
@@ -43,6 +45,7 @@ class Witness:
         self._path = path
         self._handle = handle
         self._seen: Witnessed | None = None
+        self._writes = 0
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Witness:
@@ -81,8 +84,8 @@ class Witness:
         except JournalError:
             os.ftruncate(self._handle, 0)
             seen = None
-        turn = 0 if seen is None else seen.turn
-        self._put(Witnessed(turn + 1, inode, 0, 0, incarnation, bytes(32)))
+        turn = max(0 if seen is None else seen.turn + 1, time.time_ns())
+        self._put(Witnessed(turn, inode, 0, 0, incarnation, bytes(32)))
         os.fsync(self._handle)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -94,14 +97,13 @@ class Witness:
         """See a record that is durable now.
 
         Processes do not wait for each other here: whichever record is seen last, a journal
-        that lacks it was restored. Each looks at the turn that the others have got to, or
-        what it sees would stand behind an old record of theirs.
+        that lacks it was restored. The turns are times, so that what one process sees never
+        stands behind an old record of another's.
         """
-        seen = self.read() or self._seen
+        seen = self._seen or self.read()
         if seen is not None:
-            self._put(
-                Witnessed(seen.turn + 1, seen.inode, lineage, position, seen.incarnation, digest)
-            )
+            turn = max(seen.turn + 1, time.time_ns())
+            self._put(Witnessed(turn, seen.inode, lineage, position, seen.incarnation, digest))
 
     def _put(self, seen: Witnessed) -> None:
         body = _SLOT.pack(
@@ -113,7 +115,9 @@ class Witness:
             seen.incarnation.encode(),
             seen.digest,
         )
-        os.pwrite(self._handle, body + _CRC.pack(zlib.crc32(body)), seen.turn % 2 * _STRIDE)
+        self._writes += 1
+        place = self._writes % 2 * _STRIDE
+        os.pwrite(self._handle, body + _CRC.pack(zlib.crc32(body)), place)
         self._seen = seen
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ def executor_steps(runtime: Runtime, row: ActionRow, cut: Cut) -> Steps[tuple[Ac
     gone: dict[str, str] = {}
     ended: list[Entry] = []
     for number, entry in view.released.items():
-        if number in view.returned:
+        if number in view.returned and view.returned[number].record.closed:
             continue
         executor = entry.record.executor
         if executor == runtime.executor.name:

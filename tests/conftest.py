@@ -22,3 +22,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         missing = [name for name in marker.args if shutil.which(name, path=PLACES) is None]
         if missing:
             pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many processes were really killed: each was seen to die by SIGKILL."""
+    kills = sum(
+        number
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "teardown"
+        for name, number in report.user_properties
+        if name == "kills"
+    )
+    if kills:
+        terminalreporter.write_line(f"kills: {kills}")

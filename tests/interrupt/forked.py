@@ -170,6 +170,14 @@ class Child:
         """Send it a signal."""
         os.kill(self.pid, number)
 
+    def end(self) -> None:
+        """Kill it, if it has not ended by itself."""
+        if self._ended is None:
+            with suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+            with suppress(OSError):
+                os.waitpid(self.pid, 0)
+
     def wait(self, *, timeout_s: float = WAIT_S_MAX) -> Ended:
         """Wait until it has ended; a child that does not end is killed, and fails the test."""
         if self._ended is None:
@@ -224,7 +232,8 @@ def run(function: Callable[..., Any], *args: Any) -> Ended:
 def value(function: Callable[..., Any], *args: Any) -> Any:
     """Run it in a child that must not fail; what it returned."""
     ended = run(function, *args)
-    assert not ended.error and ended.code == 0, ended.error or ended
+    assert not ended.error, ended.error
+    assert ended.code == 0, ended
     return ended.value
 
 

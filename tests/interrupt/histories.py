@@ -84,8 +84,8 @@ def finish(place: Path, kind: str, action_id: str) -> dict[str, Any]:
 def check(place: Path, kind: str, action_id: str, end: dict[str, Any]) -> None:
     """What must hold once everything has been recovered."""
     acks = place / "acknowledged"
-    told = [x.split() for x in acks.read_text().splitlines()] if acks.exists() else []
-    acknowledged = {name: said for name, said in told}.get(action_id)
+    lines = acks.read_text().splitlines() if acks.exists() else []
+    acknowledged = dict(line.split() for line in lines).get(action_id)
     effects = end["effects"]
     assert len(effects) <= 1, end
     assert end["open"] is False, end
@@ -99,7 +99,7 @@ def check(place: Path, kind: str, action_id: str, end: dict[str, Any]) -> None:
     else:
         assert end["again"] == "NotApplied", end
         assert end["sealed"], end
-        assert kind == "seal" and not effects, end
+        assert (kind, effects) == ("seal", []), end
     if kind in ("key", "readback"):
         assert end["again"] == "Applied", end
 

@@ -45,6 +45,7 @@ class Ledger:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
             os.close(handle)
 
     def lines(self) -> list[dict[str, Any]]:

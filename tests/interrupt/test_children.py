@@ -153,7 +153,7 @@ def short(place: Path, how: str) -> str:
 def test_unprovable_death_stays_unknown_after_the_lease(tmp_path: Path, kills: Kills) -> None:
     kills.kill(short, tmp_path, "untold")
     kills.check(1)
-    busy, decision, found, effects = value(outcome, tmp_path)
+    busy, decision, found, _ = value(outcome, tmp_path)
     assert (busy, found) == (False, "Unknown")
     assert decision == "verify"
     time.sleep(DELAY_S + 0.5)

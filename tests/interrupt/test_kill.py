@@ -74,7 +74,9 @@ def kill_recovery(
     return settle(place, kind, names)
 
 
-@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize(
+    "fate", ["commits", "dropped", pytest.param("lost", marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_perform_is_killed_before_and_after_every_op(
     tmp_path: Path, kills: Kills, kind: str, fate: str

@@ -34,7 +34,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "src" / "ascertain" / "core"
-TIMEOUT = 60
+TIMEOUT = 120
 
 TESTS: dict[str, tuple[str, ...]] = {
     "decision": ("decision",),
@@ -392,6 +392,8 @@ def survivors(found: list[Mutant], jobs: int, say: Callable[[str], None]) -> lis
             alive.append(mutant)
             word = "no change" if mutant.name in EQUIVALENT else "survived "
             say(f"{word} {mutant.module}.py:{mutant.line}: {mutant.name}")
+        elif os.WIFSIGNALED(ended):
+            say(f"no end    {mutant.module}.py:{mutant.line}: {mutant.name}")
         if done % 100 == 0:
             say(f"{done} of {len(found)} in {time.monotonic() - began:.0f} s")
     return alive

@@ -11,16 +11,20 @@ import os
 import struct
 import time
 import zlib
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from ascertain.errors import JournalError, JournalUnavailable
+from ascertain.errors import IncarnationChanged, JournalError, JournalUnavailable
 
 _SLOT = struct.Struct("<8sQQQQ32s32s")
 _CRC = struct.Struct("<I")
 _SIZE = _SLOT.size + _CRC.size
 _MARK = b"ascwit01"
 _STRIDE = 256
+_NAME = 32  # bytes of an incarnation, from _NAME_AT on
+_NAME_AT = struct.calcsize("<8sQQQQ")
+_LOOKS = 5
 
 
 class Witnessed(NamedTuple):
@@ -45,7 +49,7 @@ class Witness:
         self._path = path
         self._handle = handle
         self._seen: Witnessed | None = None
-        self._writes = 0
+        self._writes = count()
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool = False) -> Witness:
@@ -61,13 +65,14 @@ class Witness:
 
     def read(self) -> Witnessed | None:
         """What it saw last, None if it is new. Raises JournalError if it is neither."""
-        raw = os.pread(self._handle, 2 * _STRIDE, 0)
-        found = [_unpack(raw[start : start + _SIZE]) for start in (0, _STRIDE)]
-        whole = [item for item in found if item is not None]
-        if whole:
-            return max(whole, key=lambda item: item.turn)
-        if not raw.strip(b"\0"):
-            return None
+        for _ in range(_LOOKS):  # two processes may be in the middle of writing a slot each
+            raw = os.pread(self._handle, 2 * _STRIDE, 0)
+            found = [_unpack(raw[start : start + _SIZE]) for start in (0, _STRIDE)]
+            whole = [item for item in found if item is not None]
+            if whole:
+                return max(whole, key=lambda item: item.turn)
+            if not raw.strip(b"\0"):
+                return None
         raise JournalError(
             f"{self._path} is not a witness",
             fix="Find out whether the journal is whole (`ascertain journal check`), then run "
@@ -77,15 +82,22 @@ class Witness:
     def begin(self, incarnation: str, inode: int) -> None:
         """Start to witness an incarnation, from no record on. Durable when it returns.
 
-        What stands there and is no witness is written over.
+        What stands there, and is another incarnation's or no witness, is written over.
         """
+        if len(incarnation.encode()) > _NAME:
+            raise JournalError(
+                f"the incarnation {incarnation!r} is longer than {_NAME} bytes",
+                fix="Name it with 32 hexadecimal digits.",
+            )
         try:
             seen = self.read()
         except JournalError:
             os.ftruncate(self._handle, 0)
             seen = None
         turn = max(0 if seen is None else seen.turn + 1, time.time_ns())
-        self._put(Witnessed(turn, inode, 0, 0, incarnation, bytes(32)))
+        for more in (0, 1):  # both slots, so that a torn write never brings the old one back
+            seen = Witnessed(turn + more, inode, 0, 0, incarnation, bytes(32))
+            self._put(seen, more * _STRIDE)
         os.fsync(self._handle)
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -98,14 +110,25 @@ class Witness:
 
         Processes do not wait for each other here: whichever record is seen last, a journal
         that lacks it was restored. The turns are times, so that what one process sees never
-        stands behind an old record of another's.
+        stands behind an old record of another's. Threads may call it at once.
+
+        Raises:
+            IncarnationChanged: another process has begun a new incarnation since.
         """
         seen = self._seen or self.read()
-        if seen is not None:
-            turn = max(seen.turn + 1, time.time_ns())
-            self._put(Witnessed(turn, seen.inode, lineage, position, seen.incarnation, digest))
+        if seen is None:
+            return
+        turn = max(seen.turn + 1, time.time_ns())
+        place = next(self._writes) % 2 * _STRIDE
+        name = os.pread(self._handle, _NAME, _STRIDE - place + _NAME_AT)  # in the other slot
+        if name.strip(b"\0") and name.rstrip(b"\0") != seen.incarnation.encode():
+            raise IncarnationChanged(
+                "the journal was reconciled, or put back, while this process had it open",
+                fix="Stop this process, find out what it did last, and open the journal again.",
+            )
+        self._put(Witnessed(turn, seen.inode, lineage, position, seen.incarnation, digest), place)
 
-    def _put(self, seen: Witnessed) -> None:
+    def _put(self, seen: Witnessed, place: int) -> None:
         body = _SLOT.pack(
             _MARK,
             seen.turn,
@@ -115,8 +138,6 @@ class Witness:
             seen.incarnation.encode(),
             seen.digest,
         )
-        self._writes += 1
-        place = self._writes % 2 * _STRIDE
         os.pwrite(self._handle, body + _CRC.pack(zlib.crc32(body)), place)
         self._seen = seen
 

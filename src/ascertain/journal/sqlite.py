@@ -8,7 +8,6 @@ one writer, which shares commits among its threads and coroutines.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from ascertain.errors import (
 )
 
 from . import ActionRow, OutboxRow, StoredCertificate, Transaction
+from .reader import SharedReader
 from .sidecar import Sidecar
 from .sqlite_file import connect, prepare
 from .sqlite_rows import CHANGING, INSERT, PLACES, SELECT, insert_values, octets, row_of
@@ -259,11 +259,10 @@ class SqliteJournal:
         self.sidecar: Sidecar = prepare(
             path, create=create, read_only=read_only, reconciling=reconciling
         )
-        self._readers = threading.Lock()
-        self._reading: sqlite3.Connection | None = None
+        self._reader = SharedReader(lambda: connect(path, read_only=True))
         self._writer = SharedWriter(
             self._connect,
-            before_fork=self._close_reader,
+            before_fork=self._reader.close_for_fork,
         )
 
     @property
@@ -324,52 +323,40 @@ class SqliteJournal:
     # -- reading --------------------------------------------------------------------------
 
     @contextmanager
-    def _reader(self) -> Iterator[_Read]:
-        with self._readers:
-            if self._reading is None:
-                self._reading = connect(self.path, read_only=True)
+    def _read(self) -> Iterator[_Read]:
+        with self._reader.lock:
             try:
-                yield _Read(self._reading)
+                yield _Read(self._reader.open())
             except sqlite3.Error as error:
                 raise unavailable(error) from error
 
-    def _close_reader(self) -> None:
-        with self._readers:
-            if self._reading is not None:
-                self._reading.close()
-                self._reading = None
-
     def action(self, action_id: str) -> ActionRow | None:
         """See the protocol."""
-        with self._reader() as read:
+        with self._read() as read:
             return read.action(action_id)
 
     def entries(self, root_id: str) -> list[Entry]:
         """See the protocol."""
-        with self._reader() as read:
+        with self._read() as read:
             return read.entries(root_id)
 
     def lineage(self, root_id: str) -> list[ActionRow]:
         """See the protocol."""
-        with self._reader() as read:
+        with self._read() as read:
             return read.lineage(root_id)
 
     def epoch(self, row: ActionRow) -> int:
         """See the protocol."""
         sql = "SELECT epoch FROM action WHERE number = ?"
-        with self._readers:
-            conn = self._reading
-            if conn is not None:
-                try:
-                    found = conn.execute(sql, (row.number,)).fetchone()
-                except sqlite3.Error as error:
-                    raise unavailable(error) from error
-                return 0 if found is None else int(found[0])
-        rows = self._rows(sql, row.number)
-        return int(rows[0][0]) if rows else 0
+        with self._reader.lock:
+            try:
+                found = self._reader.open().execute(sql, (row.number,)).fetchone()
+            except sqlite3.Error as error:
+                raise unavailable(error) from error
+        return 0 if found is None else int(found[0])
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._reader() as read:
+        with self._read() as read:
             return read.conn.execute(sql, values).fetchall()
 
     def open_actions(self, *, before: int | None = None, most: int = 1000) -> list[ActionRow]:
@@ -490,6 +477,6 @@ class SqliteJournal:
     def close(self) -> None:
         """See the protocol."""
         # The writer last: only a connection that may write folds the log into the file.
-        self._close_reader()
+        self._reader.close()
         self._writer.close()
         self.sidecar.close()

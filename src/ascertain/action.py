@@ -119,12 +119,20 @@ def first_steps(
         known = yield runtime.ports.read("entries", lambda: runtime.journal.entries(p.root_id))
         chain = Chain(p.root_id, known[-1].position, known[-1].digest)
     intent = chain.add(p.record(now, runtime.journal.sources.incarnation))
-    draft = yield from draft_steps(runtime, p, authority, chain, intent, number=1, epoch=1)
+    joined = joins(p, connection)
+    draft = yield from draft_steps(
+        runtime, p, authority, chain, intent, number=1, epoch=1, joined=joined
+    )
     try:
         claimed = yield from claim_steps(runtime, p, draft, lambda tx: claim(runtime, tx, p, draft))
     except PositionTaken:
         return None
     return (yield from finish_steps(runtime, p, claimed, connection))
+
+
+def joins(p: Presented, connection: Any) -> bool:
+    """Will the effect be part of a transaction that is open on the caller's connection?"""
+    return connection is not None and marker_of(p).wrap(connection).active()
 
 
 def claim_steps(
@@ -181,11 +189,14 @@ def draft_steps(
     *,
     number: int,
     epoch: int,
+    joined: bool = False,
 ) -> Steps[Draft]:
     """Ask what must be asked, and draft the attempt that it would allow."""
     permit = yield from permit_steps(runtime, p, authority, chain, intent, word=True)
     now = yield runtime.ports.now()
-    return draft_release(runtime, p, chain, intent, permit, now, number=number, epoch=epoch)
+    return draft_release(
+        runtime, p, chain, intent, permit, now, number=number, epoch=epoch, joined=joined
+    )
 
 
 def draft_release(
@@ -198,6 +209,7 @@ def draft_release(
     *,
     number: int,
     epoch: int,
+    joined: bool = False,
 ) -> Draft:
     """The chain with and without an attempt that stands on the permit."""
     full = chain.copy()
@@ -216,6 +228,7 @@ def draft_release(
             incarnation=runtime.journal.sources.incarnation,
             fence=None if sealer is None else sealer.fence,
             deadline=p.deadline,
+            joined=joined,
         )
     )
     return Draft(chain, full, intent, release, permit.ruling, permit.refused, now)
@@ -400,6 +413,20 @@ def _look_again(runtime: Runtime, p: Presented, claimed: Claimed) -> Steps[str |
         return "the lease ran out before the release"
     if p.deadline is not None and now > p.deadline:
         return "the deadline passed before the release"
+    release = claimed.release
+    assert release is not None
+    return _stale(claimed.entries, release, now) if len(release.record.causes) > 2 else None
+
+
+def _stale(entries: list[Entry], release: Entry, now: int) -> str | None:
+    """A precondition of the release that is not fresh any more, in words."""
+    for entry in entries:
+        record = entry.record
+        if entry.digest not in release.record.causes:
+            continue
+        limit = record.fresh_for if isinstance(record, PreconditionObserved) else None
+        if limit is not None and now - record.observed_at > limit:
+            return f"precondition {record.predicate!r} was no longer fresh before the release"
     return None
 
 

@@ -20,11 +20,12 @@ from ascertain.observers.marker import (
     check_fence,
     finish_fence,
     read_fence,
+    reference_of,
     write_fence,
 )
 from ascertain.ports import Ports, Steps
 from ascertain.presented import Presented
-from ascertain.reply import NoEffect, Refusal, kept, names_of_error
+from ascertain.reply import Done, NoEffect, Refusal, kept, names_of_error
 
 SAVEPOINT = "ascertain_effect"
 
@@ -135,10 +136,13 @@ def fenced_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps
         yield ports.adapter("undo", undo)
         yield ports.adapter("savepoint", release)
         raise
-    result = kept(value)
+    result = kept(value.result if isinstance(value, Done) else value)
     yield ports.adapter("result", lambda: finish_fence(handle, p.action_id, "applied", result))
     yield ports.adapter("savepoint", release)
-    return Reply(transport="replied", named=p.contract.classify(("returned",)), result=result)
+    named = p.contract.classify(("returned",))
+    return Reply(
+        transport="replied", named=named, result=result, reference=reference_of(p.action_id)
+    )
 
 
 def _fence(p: Presented, call: Any, handle: Handle) -> Callable[[], None]:

@@ -173,6 +173,7 @@ def compensator_of(
     reversibility: str,
     contract: Contract | None,
     *,
+    observe: Callable[..., Any] | None = None,
     commutes: bool,
 ) -> Compensator:
     """The compensator of an action. Raises DeclarationRefused."""
@@ -200,7 +201,19 @@ def compensator_of(
             reversibility=Reversibility.IRREVERSIBLE,
             permanent_unknown_accepted_by="the compensated action's owner",
         )
-    return Compensator(function, validate(contract), scale, commutes=commutes)
+    validate(contract)
+    if (contract.readback.by != "none") != (observe is not None):
+        raise DeclarationRefused(
+            f"the compensator of {declared.name!r} has a readback or an observer, and not both",
+            fix="Write contract=Contract(…, readback=Readback(by=…)) and observe=<a function that "
+            "looks for the compensation>, or neither.",
+        )
+    observers: tuple[Observer, ...] = ()
+    if observe is not None:
+        name = getattr(observe, "__qualname__", "observer")
+        source = Source(name, contract.domain, contract.readback.consistency)
+        observers = (FunctionObserver(observe, source),)
+    return Compensator(function, contract, scale, observers, commutes)
 
 
 def plain_of(declared: ActionType, given: Mapping[str, Any]) -> dict[str, Any]:

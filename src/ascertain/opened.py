@@ -27,7 +27,7 @@ from ascertain.declaration import (
     compensator_of,
     declare,
 )
-from ascertain.errors import DeclarationRefused, InputRefused
+from ascertain.errors import DeclarationRefused, InputRefused, RecoveryRefused
 from ascertain.journal import ActionRow, Journal, StoredCertificate
 from ascertain.observers.marker import Marker
 from ascertain.outcomes import Outcome
@@ -71,18 +71,29 @@ class Action:
         return add if function is None else add(function)
 
     def compensator(
-        self, *, reversibility: str, contract: Contract | None = None, commutes: bool = False
+        self,
+        *,
+        reversibility: str,
+        contract: Contract | None = None,
+        observe: Callable[..., Any] | None = None,
+        commutes: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate the function that counteracts: ``(call, effect)``.
 
         ``reversibility``: exact_inverse, business_offset or best_effort_repair. ``contract``:
         its own effect contract; without one it has the action's replies and no readback.
-        Raises DeclarationRefused.
+        ``observe``: looks for the compensation, where that contract has a readback.
+        ``commutes``: it may be made whatever came after the effect. Raises DeclarationRefused.
         """
 
         def add(given: Callable[..., Any]) -> Callable[..., Any]:
             self.declared.compensator = compensator_of(
-                self.declared, given, reversibility, contract, commutes=commutes
+                self.declared,
+                given,
+                reversibility,
+                contract,
+                observe=observe,
+                commutes=commutes,
             )
             return given
 
@@ -365,10 +376,24 @@ class Ascertain:
     def recover_all(
         self, *, authority: Authority | None = None, act: bool = True, most: int = 1000
     ) -> list[Recovered]:
-        """Recover every open action that is due. One that is refused does not stop the rest."""
+        """Recover every open action that is due.
+
+        One that is refused, as where its type is not declared here, does not stop the rest:
+        its `Recovered` says so in ``refused``.
+        """
         return [
-            self.recover(row.action_id, authority=authority, act=act) for row in self.due(most=most)
+            self._recover_or_say(row.action_id, authority, act=act) for row in self.due(most=most)
         ]
+
+    def _recover_or_say(
+        self, action_id: str, authority: Authority | None, *, act: bool
+    ) -> Recovered:
+        try:
+            return self.recover(action_id, authority=authority, act=act)
+        except RecoveryRefused as error:
+            found = self.outcome(action_id)
+            assert found is not None
+            return Recovered(action_id, found, "", "", refused=error.message)
 
     def attest(
         self,
@@ -403,7 +428,7 @@ class Ascertain:
     def certificate(self, action_id: str) -> StoredCertificate:
         """A certificate, or a report where none is possible, of the action as it stands now.
 
-        Raises RecoveryRefused where the journal has no signing key (opened read-only).
+        Raises InputRefused where the journal has no signing key (opened read-only).
         """
         issuer = self.runtime.issuer
         if issuer is None:

@@ -29,7 +29,7 @@ from typing import Any
 
 from ascertain.core.codec import Json
 from ascertain.core.contract import LEVELS
-from ascertain.core.facts import Finding
+from ascertain.core.facts import Compensation, Decision, Finding
 from ascertain.core.judgement import Judgement
 from ascertain.core.records import Entry, ReceiptRecorded
 from ascertain.errors import NotVerified
@@ -104,6 +104,11 @@ class Pending(Outcome):
 
     reason: str
     next_observation: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The outcome in plain words."""
+        return "it is not committed yet" if self.judgement is None else Outcome.words.__get__(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,9 @@ def outcome_of(
     verdict = judgement.verdict
     finding = verdict.finding
     known: dict[str, Any] = {"action_id": action_id, "judgement": judgement}
+    if finding is Finding.APPLIED_FINAL and judgement.facts.compensation is not Compensation.NONE:
+        reason = "it happened, and what became of its compensation is not known"
+        return Pending(reason=reason, next_observation=judgement.next_observation, **known)
     if finding is Finding.APPLIED_FINAL:
         return Applied(receipt=_receipt(action_id, entries, judgement), **known)
     if finding in (Finding.APPLIED_SHORT, Finding.APPLIED_PROVISIONAL):
@@ -197,7 +205,9 @@ def outcome_of(
         return NotApplied(argument=verdict.reason, refused=refused, sealed=sealed, **known)
     if finding is Finding.CONFLICT:
         return Conflict(violations=_disagreements(judgement), **known)
-    return Unknown(reason=verdict.reason, next_observation=judgement.next_observation, **known)
+    person = judgement.row.decision is Decision.QUARANTINE
+    when = None if person else judgement.next_observation
+    return Unknown(reason=verdict.reason, next_observation=when, **known)
 
 
 def _disagreements(judgement: Judgement) -> tuple[str, ...]:

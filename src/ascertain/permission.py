@@ -141,7 +141,7 @@ def observe_precondition(
         version=wanted.version,
         found=found,
         source=source,
-        observed_at=now,
+        observed_at=now if look is not None else wanted.observed_at or now,
         holds=holds,
         fresh_for=wanted.fresh_for,
         guard=wanted.guard,

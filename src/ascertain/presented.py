@@ -46,7 +46,9 @@ class Precondition:
 
     ``version``: the one it must be at. ``observe(resource)`` returns the present one; if it
     is left out, the action type's observer for ``predicate`` is asked, and if there is none,
-    the caller's word is recorded. ``guard``: it travels with the request as a write guard.
+    the caller's word is recorded, as of ``observed_at`` (now, if it is left out; microseconds).
+    ``fresh_for``: how old the look may be when the action is released. ``guard``: it travels
+    with the request as a write guard.
     """
 
     resource: str
@@ -55,6 +57,7 @@ class Precondition:
     observe: Callable[[str], str] | None = None
     guard: bool = False
     fresh_for: int | None = None
+    observed_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ascertain.core.evidence import Reply, add_reply
+from ascertain.core.facts import Compensation
 from ascertain.core.plainly import judge_plainly
-from ascertain.core.records import AttemptReturned, Chain, Entry
+from ascertain.core.records import AttemptReturned, AuthorityDecided, Chain, Entry
 from ascertain.errors import AmbiguousCommit, PositionTaken, StaleEpoch
 from ascertain.journal import ActionRow, Reader, Transaction
 from ascertain.outcomes import Outcome, outcome_of
@@ -129,8 +130,9 @@ def report_of(
 ) -> Outcome:
     """The caller's outcome of what is recorded. Reads nothing."""
     cut = runtime.cut(entries, row.changed_at)
-    contract = runtime.contract(row.contract)
-    found = judged(runtime, cut, row.action_id, standing(contract))
+    known = standing(runtime.contract(row.contract))
+    known = known._replace(compensation=Compensation(row.compensation))
+    found = judged(runtime, cut, row.action_id, known)
     return outcome_of(row.action_id, entries, found, refused=refused)
 
 
@@ -139,4 +141,19 @@ def report(runtime: Runtime, reader: Reader, action_id: str) -> Outcome | None:
     row = reader.action(action_id)
     if row is None:
         return None
-    return report_of(runtime, row, reader.entries(row.root_id), None)
+    entries = reader.entries(row.root_id)
+    return report_of(runtime, row, entries, _denial(row, entries))
+
+
+def _denial(row: ActionRow, entries: list[Entry]) -> str | None:
+    """What the last decision on an action that was never released said against it."""
+    if row.attempts:
+        return None
+    rulings = [
+        entry.record
+        for entry in entries
+        if isinstance(entry.record, AuthorityDecided) and entry.record.action_id == row.action_id
+    ]
+    if not rulings or rulings[-1].outcome == "allow":
+        return None
+    return f"denied: {rulings[-1].reason or 'no reason given'}"

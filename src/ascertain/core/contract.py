@@ -86,7 +86,7 @@ class Success(Part, frozen=True, kw_only=True):
 
 
 class Replies(Part, frozen=True, kw_only=True):
-    """Three lists and a rest, which is UNKNOWN. See `reply_names` for the names.
+    """Three lists and a rest, which is UNKNOWN. See `ascertain.reply` for the names.
 
     ``refusals_stored``: the provider keeps a refusal under the key, so that it
     covers every attempt with that key and payload.

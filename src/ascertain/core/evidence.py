@@ -249,16 +249,14 @@ def compare(wanted: IntentRecorded, seen: Seen, fields: tuple[str, ...]) -> bool
     """
     if seen.action_id is not None and seen.action_id != wanted.action_id:
         return False
-    if seen.fingerprint is not None:
-        return seen.fingerprint == wanted.fingerprint
-    shown = seen.fields
-    if shown is None:
-        return None
+    shown = {} if seen.fields is None else seen.fields
     known = [name for name in fields if name in shown]
     # By their bytes: true is not 1.
     if any(encode(shown[name]) != encode(wanted.parameters.get(name)) for name in known):
         return False
-    return True if len(known) == len(fields) else None
+    if seen.fingerprint is not None:
+        return seen.fingerprint == wanted.fingerprint
+    return True if seen.fields is not None and len(known) == len(fields) else None
 
 
 def _add_declined(chain: Chain, intent: Entry, source: Source, declined: Declined, at: int) -> None:

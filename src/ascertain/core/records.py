@@ -169,7 +169,10 @@ class LeaseTaken(Record, frozen=True, kw_only=True, tag=True):
 
 
 class AttemptReleased(Record, frozen=True, kw_only=True, tag=True):
-    """The action is about to leave. Recorded, durably, before it does."""
+    """The action is about to leave. Recorded, durably, before it does.
+
+    ``joined``: it is part of a transaction of the caller's, who alone may make it again.
+    """
 
     stream = Stream.EFFECT
 
@@ -182,6 +185,7 @@ class AttemptReleased(Record, frozen=True, kw_only=True, tag=True):
     incarnation: str
     fence: str | None = None
     deadline: int | None = None
+    joined: bool = False
 
 
 class AttemptReturned(Record, frozen=True, kw_only=True, tag=True):
@@ -250,6 +254,7 @@ class CompensationLinked(Record, frozen=True, kw_only=True, tag=True):
     reference: str
     compensator: str
     reversibility: str
+    commutes: bool = False
 
 
 # --- receipt ----------------------------------------------------------------------

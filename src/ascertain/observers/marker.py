@@ -168,12 +168,26 @@ def reading_of(row: Fenced | None, question: Question) -> Reading:
     if row is None or row.state == "sealed":
         return Absent()
     if row.fingerprint != question.fingerprint:
-        return Seen(None, action_id=question.action_id, fingerprint=row.fingerprint)
+        return Seen(
+            reference_of(question.action_id),
+            action_id=question.action_id,
+            fingerprint=row.fingerprint,
+        )
     if row.state == "rejected":
         return Declined(row.reason or "refused")
     if row.state != "applied":
         return Unreadable(f"a fence row in state {row.state!r}")
-    return Seen(None, action_id=question.action_id, fingerprint=row.fingerprint, result=row.result)
+    return Seen(
+        reference_of(question.action_id),
+        action_id=question.action_id,
+        fingerprint=row.fingerprint,
+        result=row.result,
+    )
+
+
+def reference_of(action_id: str) -> str:
+    """The reference of an effect behind a fence: its row."""
+    return f"ascertain_fence/{action_id}"
 
 
 def read_fence(handle: Handle, action_id: str) -> Fenced | None:

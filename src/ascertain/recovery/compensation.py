@@ -139,6 +139,7 @@ def _link(
                 reference=effect.reference,
                 compensator=action_id,
                 reversibility=compensator.reversibility.value,
+                commutes=compensator.commutes,
             )
         )
         current.compensation, current.open = Compensation.OPEN.value, True

@@ -32,7 +32,7 @@ from ascertain.presented import Presented
 from ascertain.runtime import Runtime, compensation_of, judged, needs_now
 
 from .compensation import compensate_effects_steps, surplus, undone_steps
-from .deciding import State, decide_steps, hold_on, reload_steps
+from .deciding import State, decide_steps, hold_on, joined, reload_steps
 from .lease import give_back_steps, take_steps
 from .looking import Writing, append_steps, executor_steps, look_steps
 from .rebuilt import declared_type, intent_of, present_again, question_of
@@ -45,6 +45,7 @@ class Recovered:
     ``decision`` and ``row``: what was decided, and the row of the table that gave it.
     ``acted``: an effect was released or a compensation was made. ``busy``: somebody else
     drives it; nothing was done. ``certificate``: digest of what was issued, if anything.
+    ``refused``: why nothing was decided, None where something was.
     """
 
     action_id: str
@@ -54,6 +55,7 @@ class Recovered:
     acted: bool = False
     busy: bool = False
     certificate: str | None = None
+    refused: str | None = None
 
 
 def recover_steps(
@@ -297,6 +299,8 @@ def _conclude(
     """Fifth and sixth move: the decision is durable, and certified, before it is acted on."""
     decision = judgement.row.decision
     acting = act and decision in (Decision.EXECUTE, Decision.COMPENSATE)
+    if decision is Decision.EXECUTE and joined(state.cut.views[state.row.action_id]):
+        acting = False
     yield from decide_steps(runtime, state, judgement, keep=acting)
     decided, certificate = state.cut.position, None
     if runtime.issuer is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ascertain.action import Permit
 from ascertain.authority import Grant
-from ascertain.core.cut import Cut
+from ascertain.core.cut import Cut, View
 from ascertain.core.facts import Decision, Preconditions
 from ascertain.core.judgement import Judgement
 from ascertain.core.records import CapabilityGranted, Chain, Entry, RecoveryDecided
@@ -44,6 +44,12 @@ def hold_on(state: State, now: tuple[ActionRow, Cut]) -> None:
     if now[0].epoch != state.epoch:
         raise StaleEpoch(f"action {now[0].action_id!r} is driven by somebody else")
     state.row, state.cut = now
+
+
+def joined(view: View) -> bool:
+    """Was the last attempt part of a transaction of the caller's?"""
+    release = view.last_release
+    return release is not None and release.record.joined
 
 
 def reload_steps(runtime: Runtime, state: State) -> Steps[None]:
@@ -87,6 +93,9 @@ def decide_steps(
             )
         )
         project(row, judgement, now)
+        if joined(state.cut.views[row.action_id]) and not judgement.verdict.effects:
+            # Only its caller can make it again, in a transaction like the one that ended.
+            row.open = row.open and judgement.row.decision is not Decision.EXECUTE
         row.compensation = judgement.facts.compensation.value
         if not keep:
             row.holder, row.lease_until = "", 0

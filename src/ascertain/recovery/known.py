@@ -14,6 +14,7 @@ from ascertain.action import (
     draft_steps,
     finish_steps,
     first_steps,
+    joins,
     reclaim_steps,
 )
 from ascertain.applying import marker_of
@@ -143,7 +144,14 @@ def _again(
         meaning=p.meaning,
     )
     draft = yield from draft_steps(
-        runtime, p, authority, chain, intent_of(view), number=row.attempts + 1, epoch=row.epoch + 1
+        runtime,
+        p,
+        authority,
+        chain,
+        intent_of(view),
+        number=row.attempts + 1,
+        epoch=row.epoch + 1,
+        joined=joins(p, connection),
     )
     try:
         claimed = yield from reclaim_steps(runtime, p, row, entries, draft)

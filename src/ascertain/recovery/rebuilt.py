@@ -72,7 +72,11 @@ def asked_preconditions(view: View) -> tuple[Precondition, ...]:
     for entry in view.preconditions:
         record = entry.record
         asked[record.resource, record.predicate] = Precondition(
-            record.resource, record.predicate, record.version, guard=record.guard
+            record.resource,
+            record.predicate,
+            record.version,
+            guard=record.guard,
+            fresh_for=record.fresh_for,
         )
     return tuple(asked.values())
 

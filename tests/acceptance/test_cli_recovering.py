@@ -259,7 +259,7 @@ def test_an_interrupt_ends_with_one_line_and_loses_nothing(desk: Desk) -> None:
     (line,) = err.decode().splitlines()
     assert line.startswith("ascertain: interrupted: 1 recovered before; the rest stays open")
     assert desk("journal", "check").code == 0
-    ran = desk.recover("lost", "silent" * 0 or "--json")
+    ran = desk.recover("lost", "--json")
     assert ran.document["recovered"][0]["outcome"] == "VERIFIED_APPLIED"
     assert desk.recover("silent", "--json").document["recovered"][0]["busy"] is False
     assert ledger(desk).count("lost") == 1
@@ -277,6 +277,7 @@ def test_an_interrupt_at_any_moment_is_130_without_a_traceback(desk: Desk) -> No
         time.sleep(wait)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=30)
-        if running.returncode not in (0, -signal.SIGINT):
-            assert running.returncode == 130
+        # Before its first line runs, the interpreter ends in its own way.
+        if running.returncode not in (0, -signal.SIGINT) and b"init_import_site" not in err:
+            assert running.returncode == 130, err.decode()
             assert len(err.decode().splitlines()) == 1, err.decode()

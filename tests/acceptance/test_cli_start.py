@@ -55,7 +55,7 @@ def test_help_loads_no_journal() -> None:
 
 @pytest.mark.parametrize("words", [(), *COMMANDS])
 def test_help(shown: Desk, words: tuple[str, ...]) -> None:
-    for flag in ("--help", "-h"):
+    for flag in ("--help",) if words else ("--help", "-h"):
         ran = shown(*words, flag)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith(f"Usage: {' '.join(('ascertain', *words))} ")

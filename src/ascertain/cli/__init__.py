@@ -13,21 +13,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["loading", "main"]
+__all__ = ["interruptible", "main", "uninterrupted"]
+
+_asked: list[int] = []
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    _asked.append(number)
+
+
+def _raise_if_asked() -> None:
+    if _asked:
+        _asked.clear()
+        raise KeyboardInterrupt
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Ctrl-C while modules are loaded counts once they are: some cannot be left halfway."""
-    asked: list[int] = []
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C counts afterwards: some modules cannot be left halfway through their loading."""
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
         if usual:
-            signal.signal(signal.SIGINT, remember)
+            signal.signal(signal.SIGINT, _remember)
     except ValueError:  # not on the main thread, which alone is interrupted
         usual = False
     try:
@@ -35,23 +42,37 @@ def loading() -> Iterator[None]:
     finally:
         if usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    if asked:
-        raise KeyboardInterrupt
+    if usual:
+        _raise_if_asked()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within `uninterrupted`: work that Ctrl-C ends at once."""
+    deferred = signal.getsignal(signal.SIGINT) is _remember
+    if deferred:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _raise_if_asked()
+        yield
+    finally:
+        if deferred:
+            signal.signal(signal.SIGINT, _remember)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. What a command needs is loaded with it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given == ["--version"]:
-            from ascertain import __version__
+        with uninterrupted():
+            if given == ["--version"]:
+                from ascertain import __version__
 
-            print(f"ascertain {__version__}")
-            return 0
-        with loading():
+                print(f"ascertain {__version__}")
+                return 0
             from ascertain.cli.application import run
 
-        return run(given)
+            return run(given)
     except KeyboardInterrupt:
         print("ascertain: interrupted", file=sys.stderr)
         return 130

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ascertain.cli import loading
+from ascertain.cli import interruptible
 from ascertain.cli.failing import failed
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ def command(
 def _called(
     function: Command, invocation: Invocation, given: dict[str, Any], loads: tuple[str, ...]
 ) -> int:
-    with loading():
-        for name in loads:
-            import_module(f"ascertain.cli.{name}")
-        if loads and not invocation.json:
-            for name in ("box", "console", "padding", "table", "text"):
-                import_module(f"rich.{name}")
-    return function(invocation, **given)
+    for name in loads:
+        import_module(f"ascertain.cli.{name}")
+    if loads and not invocation.json:
+        for name in ("box", "console", "padding", "table", "text"):
+            import_module(f"rich.{name}")
+    with interruptible():
+        return function(invocation, **given)
 
 
 def ended(invocation: Invocation, call: Callable[[], int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,11 +138,18 @@ def _connect(path: Path) -> Any:
 
 def judging(folder: Path) -> Iterator[Row]:
     """Cut, outcome and decision of a lineage of eight records."""
+    from ascertain import Precondition
+
     lossy = actions.Outside()
     journal, act = actions.opened(folder / "ours", lossy)
     lossy.losing = True
-    actions.perform(act, "shape")
-    actions.perform(act, "shape")  # looks: the lineage has a readback's records, too
+    for _ in range(2):  # the second call looks, and finds it
+        act.perform(
+            "shape",
+            payee="Northwind",
+            amount_pence=125_000,
+            preconditions=[Precondition("account-7", "at-version", "41")],
+        )
     entries = journal.journal.entries("shape")
     context = Context(observable=True, authority=True, verbs=ALL_VERBS)
     sources = Sources(True, journal.journal.sources.incarnation)
@@ -233,8 +239,3 @@ CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "million": million,
     "importing": importing,
 }
-
-
-def middle(values: list[float]) -> float:
-    """The median."""
-    return statistics.median(values)

@@ -51,7 +51,7 @@ def test_ctrl_c_at_every_op(tmp_path: Path, kind: str, stride: int) -> None:
             assert (said[2], end["again"]) == (0, "Applied"), (point, said, end)
 
 
-@pytest.mark.parametrize("stride", [50, pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.parametrize("stride", [50, pytest.param(11, marks=pytest.mark.full)])
 @pytest.mark.parametrize("kind", ["key", "neither"])
 def test_ctrl_c_at_lines(tmp_path: Path, kind: str, stride: int) -> None:
     value(act, tmp_path, kind, "commits", "rehearsal", None)

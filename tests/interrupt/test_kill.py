@@ -155,6 +155,7 @@ def storm(kills: Kills, place: Path, kind: str, fate: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recovery_after_recovery_is_killed(tmp_path: Path, kills: Kills, kind: str) -> None:
+    rehearse(tmp_path, kind, "commits")
     for seed in range(3):
         storm(kills, tmp_path, kind, "commits", seed)
     kills.check(12)
@@ -165,6 +166,7 @@ def test_recovery_after_recovery_is_killed(tmp_path: Path, kills: Kills, kind: s
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_storms_of_kills(tmp_path: Path, kills: Kills, kind: str, fate: str) -> None:
+    rehearse(tmp_path, kind, fate)
     for seed in range(12):
         storm(kills, tmp_path, kind, fate, seed)
     kills.check(48)

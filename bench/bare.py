@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def database(path: Path) -> sqlite3.Connection:
-    """A file with one table, opened as the journal opens its own."""
+    """A file with one table and durable commits, as a script would open it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     conn = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
     conn.execute("PRAGMA synchronous = EXTRA")

@@ -121,7 +121,7 @@ def first_steps(
     intent = chain.add(p.record(now, runtime.journal.sources.incarnation))
     joined = joins(p, connection)
     draft = yield from draft_steps(
-        runtime, p, authority, chain, intent, number=1, epoch=1, joined=joined
+        runtime, p, authority, chain, intent, number=1, epoch=1, joined=joined, now=now
     )
     try:
         claimed = yield from claim_steps(runtime, p, draft, lambda tx: claim(runtime, tx, p, draft))
@@ -165,10 +165,18 @@ def finish_steps(
 
 
 def permit_steps(
-    runtime: Runtime, p: Presented, authority: Authority, chain: Chain, intent: Entry, *, word: bool
+    runtime: Runtime,
+    p: Presented,
+    authority: Authority,
+    chain: Chain,
+    intent: Entry,
+    *,
+    word: bool,
+    now: int | None = None,
 ) -> Steps[Permit]:
     """Ask authority and preconditions afresh, and append their answers to the chain."""
-    now = yield runtime.ports.now()
+    if now is None:
+        now = yield runtime.ports.now()
     ruling = yield from ask(runtime.ports, authority, request_for(p, now))
     causes = [intent.digest, add_ruling(chain, p, ruling, intent, now).digest]
     observed: list[PreconditionObserved] = []
@@ -190,9 +198,10 @@ def draft_steps(
     number: int,
     epoch: int,
     joined: bool = False,
+    now: int | None = None,
 ) -> Steps[Draft]:
     """Ask what must be asked, and draft the attempt that it would allow."""
-    permit = yield from permit_steps(runtime, p, authority, chain, intent, word=True)
+    permit = yield from permit_steps(runtime, p, authority, chain, intent, word=True, now=now)
     now = yield runtime.ports.now()
     return draft_release(
         runtime, p, chain, intent, permit, now, number=number, epoch=epoch, joined=joined

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ascertain.authority import Authority, Request, Ruling
+from ascertain.authority.limits import Limits
 from ascertain.core.codec import encode
 from ascertain.core.contract import Consequence, Contract
 from ascertain.core.records import AuthorityDecided, Chain, Entry, PreconditionObserved
@@ -36,7 +37,7 @@ def ask(ports: Ports, authority: Authority, request: Request) -> Steps[Ruling]:
         ruling = yield ports.adapter("authorise", lambda: authority.decide(request))
         if not isinstance(ruling, Ruling):
             why = f"the authority returned {type(ruling).__name__}, not a Ruling"
-        elif (wrong := _unkeepable(ruling)) is None:
+        elif type(authority) is Limits or (wrong := _unkeepable(ruling)) is None:
             return ruling
         else:
             why = f"the authority returned a Ruling that cannot be recorded: {wrong}"[:300]

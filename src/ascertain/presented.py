@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ascertain.core.codec import FingerprintKey, encode, encode_checked, fingerprint, keyed
 from ascertain.core.contract import Contract
 from ascertain.core.records import IntentRecorded, Need
@@ -60,8 +62,7 @@ class Precondition:
     observed_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Presented:
+class Presented(msgspec.Struct, frozen=True):
     """Everything about one call of `perform` that does not depend on the journal."""
 
     declared: ActionType

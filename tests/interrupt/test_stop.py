@@ -265,3 +265,89 @@ def test_the_contract_of_the_stopped_worker_has_no_bound() -> None:
     """What the tests above rest on: no passing of time proves anything against these."""
     for kind in ("key", "seal", "neither"):
         assert contract(kind).in_flight == a.InFlight()
+
+
+class Ahead:
+    """A clock that is an hour ahead of the others'."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1000 + 3_600_000_000
+
+
+def hurried(place: Path, kind: str, action_id: str) -> list[Any]:
+    """A worker by whose clock every lease has run out long ago."""
+    scene = Scene(place, kind, clock=Ahead())
+    found = scene.journal.recover(action_id)
+    return [found.busy, word(found.outcome), scene.sent]
+
+
+def unhurried(place: Path, kind: str, action_id: str) -> dict[str, Any]:
+    """Stopped between claim and release, with a lease that holds by its own clock."""
+
+    def stop() -> None:
+        mark(place, "claimed")
+        signal.raise_signal(signal.SIGSTOP)
+
+    striker = Striker(Point("op-after", 1, "journal.claim"), stop)
+    scene = Scene(place, kind, striker=striker)
+    with striker.watching():
+        outcome = scene.perform(action_id)
+    return {"outcome": word(outcome), "sent": scene.sent}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_epoch_stops_a_worker_whose_lease_holds_by_its_own_clock(
+    tmp_path: Path, kind: str
+) -> None:
+    worker = Child(unhurried, tmp_path, kind, "pay")
+    wait_for(tmp_path / "claimed")
+    busy, outcome, sent = value(hurried, tmp_path, kind, "pay")
+    assert busy is False
+    if kind in ("readback", "neither"):
+        assert (outcome, sent) == ("Unknown", 0)
+    worker.send(signal.SIGCONT)
+    ended = worker.wait()
+    assert not ended.error, ended.error
+    assert ended.value["sent"] == 0, ended.value
+    assert Scene.effects_at(tmp_path) <= 1
+
+
+def overtaken_by_evidence(place: Path, pid: int, name: str) -> list[Any]:
+    """A recovery that has decided to send again; the first reply arrives before it does."""
+
+    def arrive() -> None:
+        import os
+
+        os.kill(pid, signal.SIGCONT)
+        wait_for(place / "replied")
+
+    striker = Striker(Point("op-before", 1, name), arrive)
+    scene = Scene(place, "key", lease=LEASE, striker=striker)
+    until = time.monotonic() + 10
+    while True:
+        with striker.watching():
+            found = scene.journal.recover("pay")
+        if not found.busy or time.monotonic() > until:
+            break
+        striker.ops.clear()
+        time.sleep(0.05)
+    scene.verify("pay")
+    return [(place / "replied").exists(), scene.sent, word(found.outcome)]
+
+
+def replies(place: Path) -> str:
+    scene = StopsWhenSent(place, "key", lease=LEASE)
+    scene.place = place
+    said = word(scene.perform("pay"))
+    mark(place, "replied")
+    return said
+
+
+@pytest.mark.parametrize("name", ["journal.decide", "adapter.sign", "journal.certify"])
+def test_what_was_learnt_since_the_decision_stops_it(tmp_path: Path, name: str) -> None:
+    worker = Child(replies, tmp_path)
+    wait_for(tmp_path / "sent")
+    replied, sent, outcome = value(overtaken_by_evidence, tmp_path, worker.pid, name)
+    assert (replied, sent, outcome) == (True, 0, "Applied")
+    assert worker.wait().value == "Applied"
+    assert Scene.effects_at(tmp_path) == 1

@@ -71,6 +71,10 @@ def local_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps[
         if owned:
             handle.rollback()
         raise
+    except Ended as error:
+        with suppress(Exception):
+            handle.rollback()
+        return Joined(Reply(transport="raised", detail=_clue(error)), error=error)
     except BaseException as error:
         undone = yield from _taken_back(ports, p, handle, owned=owned)
         transport = "rolled_back" if undone else "raised"
@@ -123,6 +127,7 @@ def fenced_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps
     try:
         value = yield ports.adapter("release", lambda: p.declared.release(call, **given))
     except Refusal as refusal:
+        yield from _still_open(ports, p, handle)
         reason = str(refusal) or "refused"
         yield ports.adapter("undo", undo)
         yield ports.adapter("fence", fence)
@@ -132,10 +137,13 @@ def fenced_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps
         yield ports.adapter("savepoint", release)
         named = p.contract.classify(names_of_error(refusal))
         return Reply(transport="replied", named=named, detail=reason[:200])
+    except GeneratorExit:
+        raise
     except BaseException:
         yield ports.adapter("undo", undo)
         yield ports.adapter("savepoint", release)
         raise
+    yield from _still_open(ports, p, handle)
     result = kept(value.result if isinstance(value, Done) else value)
     yield ports.adapter("result", lambda: finish_fence(handle, p.action_id, "applied", result))
     yield ports.adapter("savepoint", release)
@@ -143,6 +151,23 @@ def fenced_steps(ports: Ports, p: Presented, call: Any, handle: Handle) -> Steps
     return Reply(
         transport="replied", named=named, result=result, reference=reference_of(p.action_id)
     )
+
+
+class Ended(InputRefused):
+    """The user's function ended the transaction that it was to leave alone."""
+
+
+def _still_open(ports: Ports, p: Presented, handle: Handle) -> Steps[None]:
+    """Does the transaction with the fence stand? Raises Ended: then nothing is known here."""
+    row = None
+    if handle.active():
+        row = yield ports.adapter("read_fence", lambda: read_fence(handle, p.action_id))
+    if row is None or not handle.active():
+        raise Ended(
+            f"the function of action {p.declared.name!r} ended its own transaction",
+            fix="Take COMMIT, ROLLBACK and ON CONFLICT ROLLBACK out of it: `apply` ends the "
+            "transaction. `recover` finds out what became of this one.",
+        )
 
 
 def _fence(p: Presented, call: Any, handle: Handle) -> Callable[[], None]:

@@ -27,12 +27,13 @@ from ascertain.declaration import (
     compensator_of,
     declare,
 )
-from ascertain.errors import DeclarationRefused, InputRefused, RecoveryRefused
+from ascertain.errors import ChainBroken, DeclarationRefused, InputRefused, RecoveryRefused
 from ascertain.journal import ActionRow, Journal, StoredCertificate
 from ascertain.observers.marker import Marker
-from ascertain.outcomes import Outcome
+from ascertain.options import check_needs
+from ascertain.outcomes import Outcome, Unknown
 from ascertain.ports import Steps
-from ascertain.presented import Intent, Precondition, Presented, check_id, present
+from ascertain.presented import Intent, Precondition, Presented, present
 from ascertain.recovery.attest import attest_steps
 from ascertain.recovery.controller import Recovered, recover_steps, undo_steps
 from ascertain.recovery.known import perform_steps
@@ -133,7 +134,7 @@ class Action:
             parameters,
             intent=intent,
             preconditions=preconditions,
-            needs=[_need(self._runtime.journal, item) for item in needs] if needs else (),
+            needs=check_needs(action_id, needs) if needs != () else (),
             deadline=deadline,
         )
 
@@ -238,20 +239,6 @@ class Action:
         """
         runtime = self._runtime
         return runtime.ports.drive(undo_steps(runtime, action_id, authority or runtime.policy))
-
-
-def _need(journal: Journal, item: str | Need) -> Need:
-    if isinstance(item, Need):
-        need = item
-    else:
-        check_id(item)
-        need = Need(action_id=item, lineage=item)
-    if need.until not in ("committed", "final", "accepted"):
-        raise InputRefused(
-            f"needs {need.action_id!r} until {need.until!r}",
-            fix="Write until='committed' or until='final'.",
-        )
-    return need
 
 
 class Ascertain:
@@ -390,10 +377,9 @@ class Ascertain:
     ) -> Recovered:
         try:
             return self.recover(action_id, authority=authority, act=act)
-        except RecoveryRefused as error:
-            found = self.outcome(action_id)
-            assert found is not None
-            return Recovered(action_id, found, "", "", refused=error.message)
+        except (RecoveryRefused, ChainBroken) as error:
+            unread = Unknown(action_id=action_id, reason=error.message)
+            return Recovered(action_id, unread, "", "", refused=error.message)
 
     def attest(
         self,

@@ -17,14 +17,18 @@ from ascertain.runtime import LEASE, Runtime
 
 def path_of(url: str | Path) -> Path:
     """The file that a path or ``sqlite:`` URL names. Raises JournalUnavailable for others."""
-    text = str(url)
-    if text.startswith("sqlite:"):
-        text = text.removeprefix("sqlite:")
-        return Path(text[2:] if text.startswith("//") else text)
+    given: object = url
+    text = str(given) if isinstance(given, str | Path) else ""
+    if not text:
+        raise JournalUnavailable(
+            f"{url!r} names no journal", fix="Give a path to a SQLite file, or sqlite:///path."
+        )
+    if text.startswith("sqlite:///"):
+        return Path(text.removeprefix("sqlite://"))
     if "://" in text:
         raise JournalUnavailable(
-            f"{text.split('://')[0]}:// journals are not there yet",
-            fix="Give a path to a SQLite file, or sqlite:///path.",
+            f"{text!r} is no journal that can be opened",
+            fix="Give a path to a SQLite file, or sqlite:///path with three slashes.",
         )
     return Path(text)
 

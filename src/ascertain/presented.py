@@ -8,11 +8,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ascertain.core.codec import FingerprintKey, encode, encode_checked, fingerprint, keyed
+from ascertain.core.codec import (
+    MAX_INTEGER,
+    FingerprintKey,
+    encode,
+    encode_checked,
+    fingerprint,
+    keyed,
+)
 from ascertain.core.contract import Contract
 from ascertain.core.records import IntentRecorded, Need
 from ascertain.declaration import ActionType, plain_of
 from ascertain.errors import InputRefused
+from ascertain.options import check_preconditions, check_text, check_time
 
 
 class Keys(NamedTuple):
@@ -141,18 +149,21 @@ def check_id(action_id: object) -> str:
 
 
 def _check_intent(intent: Intent) -> None:
-    texts = ("execution_id", "step_id", "subject", "purpose", "approver", "tolerance", "supersedes")
-    for name in texts:
-        value = getattr(intent, name)
-        if value is not None and (not isinstance(value, str) or not 0 < len(value) <= 500):
-            raise InputRefused(
-                f"intent.{name} is {value!r}", fix="Give text of 1 to 500 characters."
-            )
-    if type(intent.version) is not int or intent.version < 1:
+    if not isinstance(intent, Intent):
+        raise InputRefused(f"intent is {intent!r}"[:200], fix="Write intent=Intent(…).")
+    check_text("intent.subject", intent.subject)
+    for name in ("execution_id", "step_id", "purpose", "approver", "tolerance", "supersedes"):
+        check_text(f"intent.{name}", getattr(intent, name), optional=True)
+    if type(intent.version) is not int or not 1 <= intent.version <= MAX_INTEGER:
         raise InputRefused(
-            f"intent.version is {intent.version!r}", fix="Versions are integers from 1 on."
+            f"intent.version is {intent.version!r}"[:200], fix="Versions are integers from 1 on."
         )
-    encode(dict(intent.constraints or {}))
+    if intent.constraints is not None:
+        if not isinstance(intent.constraints, Mapping):
+            raise InputRefused(
+                f"intent.constraints is {intent.constraints!r}"[:200], fix="Give a dict, or None."
+            )
+        encode(dict(intent.constraints))
 
 
 _NO_INTENT = Intent()
@@ -178,9 +189,12 @@ def present(
     the declared parameters; the payload hash, all parameters. Both are keyed (DESIGN 2).
     """
     check_id(action_id)
-    wanted = intent or _NO_INTENT
+    wanted = _NO_INTENT if intent is None else intent
     if wanted is not _NO_INTENT:
         _check_intent(wanted)
+    if preconditions:
+        check_preconditions(preconditions)
+    check_time("deadline", deadline)
     plain = plain_of(declared, given)
     named = {name: plain[name] for name in declared.fingerprint if name in plain}
     key = keys.active

@@ -32,16 +32,16 @@ _WORD = re.compile(r"[\w.:-]{1,80}")
 class Refusal(Exception):
     """Raised by an adapter: the provider declined the command for good. ``word``: why."""
 
-    def __init__(self, word: str = "") -> None:
-        self.word = word
+    def __init__(self, word: object = "") -> None:
+        self.word = str(word)
         super().__init__(word)
 
 
 class NoEffect(Exception):
     """Raised by an adapter: this attempt did nothing, and the action may run again."""
 
-    def __init__(self, word: str = "") -> None:
-        self.word = word
+    def __init__(self, word: object = "") -> None:
+        self.word = str(word)
         super().__init__(word)
 
 

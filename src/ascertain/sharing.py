@@ -38,7 +38,9 @@ def apply_steps(
 ) -> Steps[Outcome]:
     """`apply`, in one transaction where journal and effect share a file, else in two barriers."""
     journal = runtime.journal
-    path = marker_of(p).shared_path
+    marker = marker_of(p)
+    marker.check(marker.wrap(connection))
+    path = marker.shared_path
     if isinstance(journal, SqliteJournal) and path is not None and _same(path, journal.path):
         return (yield from _shared_steps(runtime, journal, p, authority, connection))
     return (yield from perform_steps(runtime, p, authority, connection))

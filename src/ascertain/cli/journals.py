@@ -119,5 +119,7 @@ def reconcile(
     else:
         print(f"{path} is incarnation {after} from now on")
         print(f"{counts.get('unknown', 0)} actions are unknown, {counts['open']} are open")
+        print("what was lost is not known here: an id that was used after the copy was made would")
+        print("be sent again; look each of them up at its provider before it is performed")
         print(f"next: {invocation.place.acting('recover')}")
     return FINE

@@ -212,10 +212,22 @@ def _show_next(directory: Path, seed: int) -> None:
     journal_path = shlex.quote(str(directory / JOURNAL))
     manifest = shlex.quote(str(directory / MANIFEST))
     certificate = shlex.quote(str(certificate_path(directory, told)))
+    command = _command()
     print("\nTry next:")
-    print(f"  ascertain status --journal {journal_path}")
-    print(f"  ascertain show {told} --journal {journal_path}")
-    print(f"  ascertain verify {certificate} --manifest {manifest}")
+    print(f"  {command} status --journal {journal_path}")
+    print(f"  {command} show {told} --journal {journal_path}")
+    print(f"  {command} verify {certificate} --manifest {manifest}")
+
+
+def _command() -> str:
+    """How the command is called here: by its name, or by where it stands."""
+    if shutil.which("ascertain") is not None:
+        return "ascertain"
+    beside = Path(sys.executable).with_name("ascertain")
+    try:
+        return shlex.quote(str(beside.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(beside))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

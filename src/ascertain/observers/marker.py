@@ -85,10 +85,12 @@ class Marker:
         *,
         domain: str,
         shared_path: str | None = None,
+        leads_here: Callable[[Handle], bool] | None = None,
     ) -> None:
         self._connect = connect
         self.wrap = wrap
         self.shared_path = shared_path
+        self._leads_here = leads_here
         self.name = self._install()
         self.fence = f"{self.name}/ascertain_fence"
         self.source = Source(f"marker {self.name}", domain, Consistency.LINEARIZABLE)
@@ -112,6 +114,25 @@ class Marker:
             raise
         finally:
             handle.close()
+
+    def check(self, handle: Handle) -> None:
+        """Is it a connection to this fence's database? Raises InputRefused if it is not.
+
+        Begins no transaction.
+        """
+        try:
+            ours = self._named(handle) if self._leads_here is None else self._leads_here(handle)
+            why = "another database than the action's store"
+        except Exception as error:
+            ours, why = False, f"no open connection to the action's store ({error})"
+        if not ours:
+            raise InputRefused(
+                f"the connection is to {why}"[:300],
+                fix="Give an open connection, or a session, to the database of store=….",
+            )
+
+    def _named(self, handle: Handle) -> bool:
+        return handle.run("SELECT name FROM ascertain_store", {}) == [(self.name,)]
 
     def open(self) -> Handle:
         """A connection of the fence's own, for a release that recovery makes."""
@@ -369,6 +390,15 @@ def sqlalchemy_marker(engine: Any, *, domain: str = "database") -> Marker:
         raise InputRefused(
             f"{type(engine).__name__} is not an engine", fix="Give a sqlalchemy.Engine."
         )
+
+    def leads_here(handle: Handle) -> bool:
+        conn = handle.conn
+        bind = conn.get_bind() if hasattr(conn, "get_bind") else conn
+        return bool(bind.engine is engine or bind.engine.url == engine.url)
+
     return Marker(
-        lambda: SqlalchemyHandle(Session(engine), owned=True), SqlalchemyHandle, domain=domain
+        lambda: SqlalchemyHandle(Session(engine), owned=True),
+        SqlalchemyHandle,
+        domain=domain,
+        leads_here=leads_here,
     )

@@ -6,8 +6,9 @@ nothing happened, the call is a fresh wish, and is decided afresh (DESIGN 4).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from ascertain.action import (
     check_same,
@@ -136,7 +137,7 @@ def _again(
     if found.facts.finding is not Finding.NOT_APPLIED:  # more came in since the row was read
         return report_of(runtime, row, entries, None)
     recorded = present_again(runtime, row.root_id, view, p.declared)
-    p = replace(
+    p = msgspec.structs.replace(
         recorded,
         preconditions=p.preconditions,
         needs=tuple(dict.fromkeys((*recorded.needs, *p.needs))),

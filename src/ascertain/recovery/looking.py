@@ -120,7 +120,7 @@ def look_steps(
         try:
             answer = yield runtime.ports.adapter("observe", partial(observer.observe, question))
             found = readings(answer)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             found = (Unreadable(f"{type(error).__name__}: {error}"[:300]),)
         looks.append((observer, found, started, (yield runtime.ports.now())))
 

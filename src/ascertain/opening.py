@@ -23,14 +23,15 @@ def path_of(url: str | Path) -> Path:
         raise JournalUnavailable(
             f"{url!r} names no journal", fix="Give a path to a SQLite file, or sqlite:///path."
         )
-    if text.startswith("sqlite:///"):
-        return Path(text.removeprefix("sqlite://"))
-    if "://" in text:
-        raise JournalUnavailable(
-            f"{text!r} is no journal that can be opened",
-            fix="Give a path to a SQLite file, or sqlite:///path with three slashes.",
-        )
-    return Path(text)
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return Path(text.removeprefix("sqlite:"))
+    if scheme == "sqlite" and rest:
+        return Path(rest)
+    raise JournalUnavailable(
+        f"{scheme}:// journals are not there yet",
+        fix="Give a path to a SQLite file, or sqlite:///path.",
+    )
 
 
 def open_journal(

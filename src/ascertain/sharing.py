@@ -20,11 +20,12 @@ from ascertain.applying import fenced_steps, marker_of
 from ascertain.authority import Authority
 from ascertain.core.codec import encode
 from ascertain.core.evidence import Reply, add_reply
+from ascertain.core.plainly import judge_plainly
 from ascertain.core.records import Chain
 from ascertain.errors import AmbiguousCommit, InputRefused, RecoveryRefused
 from ascertain.journal.sqlite import CallerTransaction, SqliteJournal
 from ascertain.observers.marker import Duplicate, Handle
-from ascertain.outcomes import NotApplied, Outcome, Pending
+from ascertain.outcomes import NotApplied, Outcome, Pending, outcome_of
 from ascertain.ports import Steps
 from ascertain.presented import Presented
 from ascertain.recovery.known import known_steps, perform_steps
@@ -113,6 +114,8 @@ def _shared_steps(
             fix="Ask outcome(action_id): effect and record are both there, or neither is.",
         ) from error
     journal.witness(tx)
+    if claimed.release is not None:
+        runtime.kept.add(p.contract.digest)  # it is durable now, with the action
     return outcome
 
 
@@ -160,7 +163,10 @@ def _effect(
         chain, release=release, intent=claimed.intent, contract=p.contract, reply=reply, at=now
     )
     entries = [*claimed.entries, *chain.entries]
-    found = judged(runtime, runtime.cut(entries, now), p.action_id, standing(p.contract))
+    context = standing(p.contract)
+    found = judge_plainly(entries, p.contract, context, runtime.journal.sources)
+    if found is None:
+        found = judged(runtime, runtime.cut(entries, now), p.action_id, context)
     project(row, found, now)
     row.holder, row.lease_until = "", 0
 
@@ -169,4 +175,4 @@ def _effect(
         announce(tx, row, chain.position)
 
     yield runtime.ports.read("settle", settle)
-    return report_of(runtime, row, entries, None)
+    return outcome_of(p.action_id, entries, found)

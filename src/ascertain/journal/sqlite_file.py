@@ -22,9 +22,6 @@ APPLICATION_ID = 0x41736372
 
 BUSY_MS = 30_000
 
-CHECKPOINT_PAGES = 4_000
-"""The log is folded into the file when it has so many pages (16 MB)."""
-
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """A connection as the writer and the reader want it. Raises JournalError kinds."""
@@ -39,8 +36,6 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
             cached_statements=256,
         )
         conn.execute("PRAGMA synchronous = FULL")
-        # Pages that every transaction touches are then folded into the file less often.
-        conn.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         conn.execute("PRAGMA cache_size = -16000")
     except sqlite3.Error as error:
         raise _refusal(path, error, read_only=read_only) from error

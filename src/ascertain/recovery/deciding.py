@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ascertain.action import Permit
 from ascertain.authority import Grant
@@ -11,6 +10,7 @@ from ascertain.core.cut import Cut, View
 from ascertain.core.facts import Decision, Preconditions
 from ascertain.core.judgement import Judgement
 from ascertain.core.records import CapabilityGranted, Chain, Entry, RecoveryDecided
+from ascertain.core.written import written_facts
 from ascertain.declaration import ActionType
 from ascertain.errors import PositionTaken, StaleEpoch
 from ascertain.journal import ActionRow, Transaction
@@ -88,7 +88,7 @@ def decide_steps(
                 outcome=judgement.verdict.outcome.value,
                 decision=judgement.row.decision.value,
                 row=judgement.row.name,
-                facts=plain_facts(judgement),
+                facts=written_facts(judgement.facts),
                 next_observation=judgement.next_observation,
             )
         )
@@ -134,11 +134,3 @@ VERB_OF = {
     Decision.QUARANTINE: "quarantine",
 }
 """The capability that stands behind a decision, where one does."""
-
-
-def plain_facts(judgement: Judgement) -> dict[str, Any]:
-    """The closed facts as plain values, for records and certificates."""
-    return {
-        name: value if isinstance(value, bool) else value.value
-        for name, value in judgement.facts._asdict().items()
-    }
